@@ -1,29 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Configures (again where packages have changed) and builds a preset of CMakePresets.json: ./build.sh PRESET [TARGET ...]
-# Where nobody watches, it says nothing unless something fails.
+# Configures (again if packages have changed) and builds a preset of CMakePresets.json:
+#   ./build.sh PRESET [TARGET ...]
+# Without a terminal it prints nothing unless something fails.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 preset=${1:?usage: ./build.sh PRESET [TARGET ...]}
 shift
 folder=$root/build/$preset
 
-# Another checkout of the same sources finds its objects in the compiler cache, wherever it lies.
+# Every checkout of the same sources, in any folder, finds its objects in the compiler cache.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
 # The compiler's own list of headers serves as the key: a miss doesn't preprocess the file twice.
 export CCACHE_DEPEND=${CCACHE_DEPEND:-1}
-# What the compiler cache needs to serve precompiled headers, and to hash such a large file once.
+# The compiler cache needs this to serve precompiled headers, and to hash such a large file once.
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros} CCACHE_INODECACHE=${CCACHE_INODECACHE:-1}
 
 source "$root/cmake/without_aslr.sh"
 [[ $preset == release ]] && without_aslr=()
 
 mkdir -p "$folder"
-# Two builds of one folder at once would spoil it: the second waits.
+# Two builds of one folder at once would spoil it, so the second one waits.
 exec 9>"$folder/.lock"
 flock 9
 
-# What is built depends on the packages that are there: with others it is configured anew.
+# The build depends on the installed packages: if they have changed, it is configured anew.
 mapfile -t known < <(awk '{ sub(/#.*/, "") } NF == 1 && !/^\[/ { print $1 }' "$root/packages.txt")
 packages=$(dpkg-query -W -f='${db:Status-Status} ${Package} ${Version}\n' "${known[@]}" 2>/dev/null | grep ^installed || true)
 log=$folder/.configure.log

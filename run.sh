@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, builds, and runs Hawser.
+# Installs missing packages, builds, and runs Hawser.
 #
 #   ./run.sh                    the main job: 8 ranks of 4 NICs all-reduce the gradients of GPT-2 124M
 #                               at 0.1% loss, while one NIC dies and comes back

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages of packages.txt that are missing: ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare]
-# Costs one dpkg-query where nothing is missing.
+# Installs the packages of packages.txt that are missing:
+#   ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare]
+# If none is missing, this costs one dpkg-query.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -54,7 +55,7 @@ fi
 echo "setup.sh: installing ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Lists that are there may be new enough; else fetch them and try again.
+# The package lists of this host may be new enough; else fetch them and try again.
 apt_install() {
   timeout 900 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q \
     --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}" >"$log" 2>&1

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is missing, builds, and runs tests.
+# Installs missing packages, builds, and runs tests.
 #
-#   ./test.sh                   the gate's tests in the release preset: what every change has to pass
-#   ./test.sh PRESET ...        the same in release, debug, asan (address and undefined behaviour), tsan
-#                               (what is threaded); fuzz runs each fuzzer for HAWSER_FUZZ_SECONDS (20), and
-#                               storm the seeds 1 to HAWSER_STORM_SEEDS (12000), and a quarter as many
-#                               of those with partners that come and go, from 1,000,001 on, and of
-#                               those with narrow ways and stale epochs, from 2,000,001 on
-#   ./test.sh PRESET -- ...     what follows -- goes to ctest, which then chooses among all tests of the
+#   ./test.sh                   the gate's tests in the release preset; every change must pass them
+#   ./test.sh PRESET ...        the same in other presets:
+#                               release, debug, asan (address and undefined behaviour)
+#                               tsan: the threaded tests
+#                               fuzz: each fuzzer for HAWSER_FUZZ_SECONDS (20)
+#                               storm: the seeds 1 to HAWSER_STORM_SEEDS (12000); a quarter as many
+#                               from 1,000,001 on, with partners that come and go; and as many from
+#                               2,000,001 on, with narrow paths and stale epochs
+#   ./test.sh PRESET -- ...     passes the rest to ctest, which then chooses among all tests of the
 #                               preset: ./test.sh asan -- -R codec
 #   ./test.sh deep [STAGE ...]  every other test, in stages; takes hours (./test.sh deep --list)
 set -euo pipefail
@@ -49,7 +51,7 @@ run_fuzzers() {
     mkdir -p "$corpus"
     [[ -f $root/test/fuzz/$fuzzer.dict ]] && dictionary=(-dict="$root/test/fuzz/$fuzzer.dict")
     echo "fuzzing $fuzzer for $seconds s"
-    # Entropic scheduling takes more than half of the time of an input with many features.
+    # Entropic scheduling would take over half of the time of an input with many features.
     if ! "${without_aslr[@]}" timeout $((seconds + 60)) "$program" -max_total_time="$seconds" -timeout=10 \
       -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 -entropic=0 "${dictionary[@]}" \
       -artifact_prefix="$folder/$fuzzer-" "$corpus" "$kept"; then
@@ -72,7 +74,7 @@ run_storms() {
     echo "$((seeds + 2 * more)) storms, 0 failed"
 }
 
-# The tests of a preset: those of the gate, or those that the caller has chosen.
+# Runs the tests of a preset: those of the gate, or those that the caller has chosen.
 run_ctests() {
   local labels=(--label gate)
   ((${#chosen[@]})) && labels=()
@@ -80,7 +82,7 @@ run_ctests() {
   "${without_aslr[@]}" python3 "$root/test/runner/run_tests.py" "$root/build/$1" "${labels[@]}" "${chosen[@]}"
 }
 
-# Leaves the results where stages.sh finds them, if it is the caller.
+# Leaves the results where stages.sh, if it is the caller, finds them.
 report() {
   [[ -n ${HAWSER_REPORT:-} ]] || return 0
   echo "$2" >>"$HAWSER_REPORT/summary"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Writes the commit of the tree SOURCE to the file OUTPUT as a C++ source, when the build runs; only if it
-# has changed, so that nothing is built anew for nothing. A tree that differs from its commit says so.
+# Writes the commit of the tree SOURCE to the file OUTPUT as a C++ source, each time the build runs.
+# Only a changed commit changes the file, so that nothing is compiled in vain. "+changes" marks a
+# tree that differs from its commit.
 execute_process(
   COMMAND git -C ${SOURCE} describe --always --dirty=+changes --abbrev=12 --exclude=*
   OUTPUT_VARIABLE commit RESULT_VARIABLE failed ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -20,7 +20,7 @@ endforeach()
 
 find_package(fmt REQUIRED)
 
-# libFuzzer builds need only what proto/ and the readers of text need.
+# libFuzzer builds need only the libraries of proto/ and of the readers of text.
 if(HAWSER_FUZZ)
   return()
 endif()
@@ -33,20 +33,20 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 include(Catch)
 
-# RDMA NICs: a build without them says so when it is asked for one.
+# RDMA NICs need libibverbs. A build without it says so when a program asks for an RDMA NIC.
 pkg_check_modules(HAWSER_VERBS libibverbs)
 if(HAWSER_VERBS_FOUND)
   add_library(hawser_verbs INTERFACE)
   target_include_directories(hawser_verbs SYSTEM INTERFACE ${HAWSER_VERBS_INCLUDE_DIRS})
-  # A program with HAWSER_FAKE_VERBS brings the functions itself (test/support/fake_verbs/).
+  # A program with HAWSER_FAKE_VERBS has the functions of its own (test/support/fake_verbs/).
   target_link_libraries(hawser_verbs INTERFACE
     $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HAWSER_FAKE_VERBS>>>:${HAWSER_VERBS_LINK_LIBRARIES}>)
 else()
   hawser_left_out("RDMA NICs, as libibverbs is not here (install libibverbs-dev)")
 endif()
 
-# DPDK: rings, and mempools for programs that start EAL themselves, linked statically. Linked shared,
-# EAL would map some 130 driver libraries for NICs that we never open.
+# DPDK: rings, and mempools for programs that start EAL themselves. DPDK is linked statically, since
+# a shared EAL would map some 130 driver libraries for NICs that Hawser never opens.
 pkg_check_modules(HAWSER_DPDK REQUIRED libdpdk-libs>=22.11)
 pkg_get_variable(HAWSER_DPDK_LIBDIR libdpdk-libs libdir)
 function(hawser_dpdk_archive out name)
@@ -59,10 +59,10 @@ endforeach()
 
 add_library(hawser_dpdk INTERFACE)
 target_include_directories(hawser_dpdk SYSTEM INTERFACE ${HAWSER_DPDK_INCLUDE_DIRS})
-# Its headers expect <rte_config.h> before them, and at least SSE4.2 (HAWSER_ARCH has it). The files that
-# include them include it themselves: g++ uses no precompiled header behind an option -include.
+# DPDK's headers expect <rte_config.h> before them, and at least SSE4.2 (HAWSER_ARCH has it). The
+# files that include them include it themselves: g++ uses no precompiled header after -include.
 target_link_libraries(hawser_dpdk INTERFACE
-  # A mempool's ring handler registers itself in a constructor that nothing refers to.
+  # A mempool's ring handler registers itself in a constructor that no code refers to.
   -Wl,--whole-archive ${archive_rte_mempool_ring} -Wl,--no-whole-archive
   -Wl,--start-group ${archive_rte_mempool} ${archive_rte_ring} ${archive_rte_eal}
   ${archive_rte_kvargs} ${archive_rte_telemetry} -Wl,--end-group

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every target of the tree is built. The folders call these functions, and those of tests.cmake:
+# Builds every target of the tree. The folders call these functions, and those of tests.cmake:
 #
 #   hawser_library(NAME SOURCES a.cpp ... [ALONE b.cpp ...] LINKS target ...)   static library; LINKS are PUBLIC
 #   hawser_executable(NAME SOURCES a.cpp ... LINKS target ...)
 #
-# Source lists are explicit. Includes are written from the root ("proto/base/time.hpp"), and of include/
-# from there ("hawser/types.hpp"). Which folder may include which is checked by test/style.
+# Source lists are explicit. Includes are written from the root ("proto/base/time.hpp"), and those of
+# include/ from there ("hawser/types.hpp"). test/style checks which folder may include which.
 
 include_guard(GLOBAL)
 
-# Says what this build goes without, and what to do about it. ./test.sh says it again.
+# Says what this build leaves out, and what to do about it. ./test.sh repeats it.
 function(hawser_left_out what)
   message(STATUS "Left out: ${what}")
   set_property(GLOBAL APPEND_STRING PROPERTY HAWSER_LEFT_OUT "${what}\n")
 endfunction()
 
 set(HAWSER_SANITIZE "" CACHE STRING "Sanitizers of the tree, as in -fsanitize=")
-# x86-64-v3 (Haswell, 2013) has AVX2, BMI and F16C: bitmaps, copies and reductions of f16 gain by
-# them, and every host whose NICs are worth this library has them. One baseline, not -march=native:
-# ranks of one job exchange binaries, and figures compare. An older build host falls back to v2.
+# x86-64-v3 (Haswell, 2013) has AVX2, BMI and F16C, which speed up bitmaps, copies and reductions of
+# f16. Every host whose NICs are worth this library has them. One baseline is better than
+# -march=native: ranks of one job exchange binaries, and figures compare. An older build host uses
+# v2.
 if(NOT DEFINED HAWSER_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   include(CheckCXXSourceRuns)
   check_cxx_source_runs("int main() {
@@ -34,23 +35,23 @@ endif()
 option(HAWSER_COVERAGE "Count the branches that proto/ takes (g++ only)" OFF)
 option(HAWSER_FUZZ "Build proto/ and its fuzzers with libFuzzer (clang only)" OFF)
 
-# All that a target of ours is compiled with and a third party's header is not.
+# The options that apply to our targets and not to third-party headers.
 add_library(hawser_build INTERFACE)
 target_compile_features(hawser_build INTERFACE cxx_std_20)
 target_compile_options(hawser_build INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
-  # clang counts this to -Wconversion, g++ does not; the tree goes by g++.
+  # clang includes this in -Wconversion and g++ does not; the tree follows g++.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>
-  # Code for shared objects (plugins), yet nobody puts functions of ours in place of others: g++ may
-  # inline across what could be exported, as clang does anyhow.
+  # The code goes into shared objects (plugins), but no other library replaces our functions. So let
+  # g++ inline across functions that could be exported, as clang does anyway.
   $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>)
 target_include_directories(hawser_build INTERFACE ${PROJECT_SOURCE_DIR})
-# Container checks of the standard library wherever speed is not the point.
+# The standard library checks its containers in every build that isn't for speed.
 target_compile_definitions(hawser_build INTERFACE
   $<$<NOT:$<CONFIG:Release>>:_GLIBCXX_ASSERTIONS>)
 if(HAWSER_ARCH)
-  # Tuned for recent servers: what g++ thinks of as any processor clears a struct by `rep stos`, which
-  # costs more than what is then done with it.
+  # Tuned for recent servers. For a generic processor g++ clears a struct by `rep stos`, which costs
+  # more than the work that follows.
   target_compile_options(hawser_build INTERFACE -march=${HAWSER_ARCH} -mtune=icelake-server)
 endif()
 if(HAWSER_SANITIZE)
@@ -65,12 +66,12 @@ if(HAWSER_FUZZ)
   target_compile_options(hawser_build INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# What is installed names no path of the machine that built it. g++ takes these paths from __FILE__.
+# Installed files name no path of the build machine. g++ takes these paths from __FILE__.
 set(hawser_relative_paths "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
 
-# Most of the time that a file takes to compile goes into its headers. With sanitizers, eight files are
-# compiled as one. (UNITY_BUILD would write absolute paths into them, and no other checkout would find the
-# objects in its compiler cache.)
+# Headers take most of a file's compile time. With sanitizers, eight files are compiled as one.
+# (UNITY_BUILD would write absolute paths into them, and the compiler cache could not share the
+# objects among checkouts.)
 function(hawser_join_sources name sources)
   set(joined "")
   set(content "")
@@ -92,7 +93,7 @@ function(hawser_join_sources name sources)
   set(${sources} ${joined} PARENT_SCOPE)
 endfunction()
 
-# ALONE lists the sources of which names meet those of others when they are compiled as one.
+# ALONE lists the sources whose names would clash with others' if they were compiled as one.
 function(hawser_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;ALONE;LINKS")
   if(HAWSER_SANITIZE)

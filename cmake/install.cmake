@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` installs, and what cpack makes Debian packages of (package/debian.cmake), once
-# the target hawser_installed is built.
+# The files that `cmake --install` installs and that cpack packs into Debian packages
+# (package/debian.cmake). The target hawser_installed has to be built first.
 #
 #   component     what
 #   runtime       libhawser.so.0
 #   development   headers, the link to the library, the files for find_package and pkg-config
 #   command       hawser, its manual page, the pages
-#   provider      the provider of libfabric, where libfabric's headers are: plugin/ofi installs it
+#   provider      the provider for libfabric, which plugin/ofi installs if there are its headers
 #
-# The library is shared. Its parts are a dozen archives of ours and six of DPDK, one of which has to be
-# linked whole; an archive of it all would hand that to every user, along with what they need in turn.
-# Shared, it needs a line to link and shows the API alone (libhawser.map).
+# The library is shared. It is made of a dozen archives of ours and six of DPDK, one of which has to
+# be linked whole. An archive of all that would leave the linking, and all dependencies, to every
+# user. A shared library needs one line to link, and shows only the API (libhawser.map).
 
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
 
-# The API's functions are in the engine's objects; what they need is found in the archives.
+# The engine's objects have the API's functions; the archives have what those need.
 add_library(hawser_shared SHARED $<TARGET_OBJECTS:hawser_engine>)
 target_link_libraries(hawser_shared PRIVATE hawser_engine hawser_build)
 target_include_directories(hawser_shared INTERFACE
@@ -23,9 +23,9 @@ target_include_directories(hawser_shared INTERFACE
 set(map ${PROJECT_SOURCE_DIR}/cmake/libhawser.map)
 target_link_options(hawser_shared PRIVATE
   -Wl,--version-script=${map} -Wl,--no-undefined -Wl,--gc-sections
-  # What runs at a program's exit, such as the logger's end, is its code: it stays loaded.
+  # The library has code that runs when a program exits, such as the logger's end: it stays loaded.
   -Wl,-z,nodelete)
-# Before 1.0 a new minor version may change the C++ API's layouts, and gets a new number here.
+# Before 1.0 a new minor version may change the C++ API's layouts, and then changes this number.
 set_target_properties(hawser_shared PROPERTIES
   OUTPUT_NAME hawser EXPORT_NAME hawser LINKER_LANGUAGE CXX LINK_DEPENDS ${map}
   VERSION 0.${PROJECT_VERSION_MINOR}.${PROJECT_VERSION_PATCH} SOVERSION 0)
@@ -46,7 +46,7 @@ install(FILES
   ${PROJECT_BINARY_DIR}/package/HawserConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT development)
 
-# From the folder of hawser.pc to the prefix: it may be moved.
+# The path from hawser.pc's folder to the prefix is relative, so that the prefix may be moved.
 file(RELATIVE_PATH HAWSER_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" HAWSER_PC_TO_PREFIX "${HAWSER_PC_TO_PREFIX}")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/package/hawser.pc.in
@@ -67,7 +67,7 @@ endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command
   FILES_MATCHING PATTERN "*.md" PATTERN "*.yaml" PATTERN "example.c*")
 
-# What has to be built for all that, and nothing else.
+# Builds all that is installed, and nothing else.
 add_custom_target(hawser_installed DEPENDS hawser_shared)
 foreach(target hawser hawser-fi)
   if(TARGET ${target})

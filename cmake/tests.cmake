@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# How every test of the tree is built and labelled. The folders call these functions and no add_test:
+# Builds and labels every test of the tree. The folders call these functions instead of add_test:
 #
 #   hawser_test(NAME LINKS target ...                        Catch2 executable
 #               [VIRTUAL a_test.cpp ...] [CLOCK b_test.cpp ...] [SOURCES helper.cpp ...]
 #               [DEEP c_test.cpp ...] [LONG d_test.cpp ...] [TIMEOUT seconds] [THREADED])
-#   hawser_test_again(NAME how variable=value)               all its cases once more, deep
+#   hawser_test_again(NAME how variable=value)               all its cases again, as deep tests
 #   hawser_add_test(NAME name KIND virtual|clock TIER gate|deep COMMAND ... [PROPERTIES ...])
 #   hawser_script_tests(PREFIX prefix KIND ... SCRIPT file.py [ARGUMENTS ...] [PROPERTIES ...])
 #   hawser_fuzzer(NAME SOURCES x_fuzz.cpp LINKS target ... [CORPUS folder] [REPLAYS n])
@@ -19,25 +19,26 @@
 
 include_guard(GLOBAL)
 
-# What the gate needs in this preset: its test programs, and what they start.
+# All that the gate needs in this preset: its test programs and the programs they start.
 add_custom_target(hawser_gate)
-# What the tsan preset builds: the tests that are THREADED.
+# All that the tsan preset builds: the tests that are THREADED.
 add_custom_target(hawser_threaded)
 
-# With sanitizers the gate runs the test programs alone.
+# With sanitizers the gate runs only the test programs.
 function(hawser_gate_needs)
   if(NOT HAWSER_SANITIZE)
     add_dependencies(hawser_gate ${ARGN})
   endif()
 endfunction()
 
-# A time limit ends a hang. It is ten times what the slowest tests take on a quiet machine.
+# A time limit only ends a hang. It is ten times what the slowest tests take on a quiet machine.
 set(HAWSER_TEST_TIMEOUT 300)
-# A script ends its processes itself after HANG_LIMIT_S (test/tool/cases.py), and tells what they printed.
+# A script itself ends its processes after HANG_LIMIT_S (test/tool/cases.py), with their output.
 set(HAWSER_SCRIPT_TIMEOUT 660)
 
-# What the sanitizers' runtimes are told in tests of each tier. To find what uses a local after its function
-# has returned doubles the time of a test: deep tests do, and those of the gate run again there so.
+# Options for the sanitizers' runtimes in tests of each tier. Detecting the use of a local after its
+# function has returned doubles the time of a test. Deep tests do it, and those of the gate run a
+# second time with it.
 set(HAWSER_GATE_ENVIRONMENT "")
 if(HAWSER_SANITIZE MATCHES "address")
   set(asan_options ASAN_OPTIONS=abort_on_error=0:strict_string_checks=1:detect_stack_use_after_return)
@@ -69,7 +70,7 @@ function(hawser_add_test)
   endif()
 endfunction()
 
-# Runs a test of the gate once more, deep, in search of locals that are used after their return.
+# Runs a gate test again, as a deep test that detects uses of locals after their function's return.
 function(hawser_search_locals name labels environment timeout)
   if(HAWSER_SANITIZE MATCHES "address")
     add_test(NAME "${name}, locals after return" COMMAND ${ARGN})
@@ -78,8 +79,9 @@ function(hawser_search_locals name labels environment timeout)
   endif()
 endfunction()
 
-# The cases of a script, a test each: `script --list gate` names those of the gate, `--list deep` the
-# others. PROPERTIES hold for all of them. Status 77 means that a case lacks what it needs, and says what.
+# Makes a test of each case of a script. `script --list gate` names those of the gate, and `--list
+# deep` the others. PROPERTIES hold for all of them. A case that lacks what it needs says so and
+# returns 77.
 function(hawser_script_tests)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "PREFIX;KIND;SCRIPT" "ARGUMENTS;PROPERTIES")
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -100,21 +102,21 @@ function(hawser_script_tests)
 endfunction()
 
 function(hawser_test_options name)
-  # What is tested is optimized; Catch2's templates at -O3 only cost build time.
+  # The tested code is optimized; for Catch2's templates -O3 would only cost build time.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(HAWSER_SANITIZE)
-    # Instrumented and optimized, Catch2's macros take a minute a file; what is tested stays at -O1.
+    # Instrumented and optimized, Catch2's macros take a minute a file. The tested code has -O1.
     target_compile_options(${name} PRIVATE -O0)
   endif()
 endfunction()
 
-# Each file with cases stands under its kind. DEEP and LONG name some of them again:
+# VIRTUAL and CLOCK list the files with cases of each kind. DEEP and LONG name some of them again:
 #   DEEP    the gate leaves these out
 #   LONG    sanitizers leave these out, since all their cases are tagged [long]
-# Cases tagged [long] measure, or repeat with many seeds what others do with few. Sanitizers would need
-# minutes for each and see no code in them that they don't see elsewhere.
-# TIMEOUT holds for one case, in seconds; sanitizers get three times as much for each file.
-# THREADED: the code under test has threads; the tsan preset runs these programs.
+# Cases tagged [long] measure, or repeat with many seeds what others do with few. Sanitizers would
+# need minutes for each and would see no other code.
+# TIMEOUT is for one case, in seconds. Sanitizers get three times as much for each file.
+# THREADED: the tested code has threads; the tsan preset runs these programs.
 function(hawser_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "THREADED" "TIMEOUT" "VIRTUAL;CLOCK;SOURCES;DEEP;LONG;LINKS")
   hawser_executable(${name} SOURCES ${arg_VIRTUAL} ${arg_CLOCK} ${arg_SOURCES} LINKS ${arg_LINKS})
@@ -149,9 +151,9 @@ function(hawser_test_again name how variable)
   hawser_register_cases(${name} "${name}, ${how}" deep ${variable})
 endfunction()
 
-# The ctests of a program: one a case, or with sanitizers one a source file, since there a process takes
-# longer to start than most cases to run. Catch2 selects the cases of a file by the tag [#file]
-# (support/catch_main.cpp).
+# Makes the ctests of a program: one per case, or, with sanitizers, one per source file, since there
+# a process takes longer to start than most cases take. Catch2 selects the cases of a file by the
+# tag [#file] (support/catch_main.cpp).
 function(hawser_register_cases name prefix only_tier environment)
   foreach(list IN ITEMS VIRTUAL CLOCK DEEP LONG TIMEOUT THREADED)
     get_target_property(arg_${list} ${name} HAWSER_TEST_${list})
@@ -203,15 +205,15 @@ function(hawser_register_cases name prefix only_tier environment)
       if(environment)
         list(APPEND properties ENVIRONMENT ${environment})
       endif()
-      # A name that no case has fails. (CMake would cut a name at a semicolon.)
+      # A name without a case must fail. (CMake would cut a name at a semicolon.)
       set(arguments -w NoTests)
-      # The list's file is named by the specification and the arguments: one list must differ from all others.
+      # CMake names the list's file by the specification and the arguments: no two lists may agree.
       if(environment)
         list(APPEND arguments --use-colour no)
       endif()
       catch_discover_tests(${name} TEST_SPEC "${spec}" TEST_PREFIX "${prefix}: " TEST_LIST ${list}
         EXTRA_ARGS ${arguments} PROPERTIES ${properties})
-      # catch_discover_tests takes one label a test; this gives each its two.
+      # catch_discover_tests takes one label per test, so this gives each test its two.
       set(labelling ${CMAKE_CURRENT_BINARY_DIR}/${list}_labels.cmake)
       file(WRITE ${labelling}
         "if(${list})\n  set_tests_properties(\${${list}} PROPERTIES LABELS \"${labels};${tier}\")\nendif()\n")
@@ -220,15 +222,15 @@ function(hawser_register_cases name prefix only_tier environment)
   endforeach()
 endfunction()
 
-# A file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer; in every other
-# preset with a main that feeds it the folder CORPUS, the folder corpus/NAME beside it, and REPLAYS
-# (50) seeded random inputs of each length, as a test.
+# Builds a file with LLVMFuzzerTestOneInput. With HAWSER_FUZZ it is linked with libFuzzer. In every
+# other preset it becomes a test: its main feeds it the folder CORPUS, the folder corpus/NAME beside
+# it, and REPLAYS (50) seeded random inputs of each length.
 function(hawser_fuzzer name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "CORPUS;REPLAYS" "SOURCES;LINKS")
   set(corpus "")
   foreach(folder IN ITEMS ${arg_CORPUS} corpus/${name})
     get_filename_component(folder ${folder} ABSOLUTE)
-    # What is kept in the repository is there already; seeds are made by the build.
+    # The repository's corpus is there already; the build makes the seeds.
     if(arg_CORPUS OR IS_DIRECTORY ${folder})
       list(APPEND corpus ${folder})
     endif()

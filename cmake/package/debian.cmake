@@ -2,12 +2,12 @@
 # Debian packages, by `cpack -G DEB` in a build folder:
 #
 #   libhawser0       the shared library
-#   libhawser-dev    what programs are built with
+#   libhawser-dev    the files that programs are built with
 #   hawser           the command and the pages
 #   hawser-libfabric the provider of libfabric, if it is built
 #
-# Each is a group: a component of install.cmake and the files that only Debian wants, which are in a
-# component of their own so that `cmake --install` leaves them out.
+# Each package is a group: a component of install.cmake, and the files that only Debian wants. The
+# latter are in a component of their own, so that `cmake --install` leaves them out.
 
 set(HAWSER_PACKAGER "The authors of Hawser <hawser@example.org>" CACHE STRING
   "Maintainer of the Debian packages")
@@ -29,11 +29,11 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
-# Which library another package of the same build has.
+# In this folder dpkg-shlibdeps finds a library of another package of this build.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 
-# What the package's files were made of and under which licences, and what has changed: nothing that
-# a package of one version could tell.
+# These texts give the sources and licences of the package's files, and the changes. They name no
+# versions of the build's packages.
 set(texts ${PROJECT_BINARY_DIR}/package)
 file(READ ${PROJECT_SOURCE_DIR}/cmake/package/copyright copyright)
 foreach(part libdpdk-dev libboost-dev libcli11-dev nlohmann-json3-dev)
@@ -55,12 +55,12 @@ file(WRITE ${texts}/changelog "hawser (${PROJECT_VERSION}) unstable; urgency=med
  -- ${HAWSER_PACKAGER}  ${date}
 ")
 execute_process(COMMAND gzip -9nkf ${texts}/changelog COMMAND_ERROR_IS_FATAL ANY)
-# Beside the calls of ldconfig that cpack writes into scripts itself.
+# This trigger comes beside the calls of ldconfig that cpack writes into the scripts.
 file(WRITE ${texts}/triggers "activate-noawait ldconfig\n")
 
 include(CPackComponent)
 set(CPACK_COMPONENTS_ALL "")
-# The package NAME of the component COMPONENT, in the archive's section SECTION; HAS ends its description.
+# Makes the package NAME of COMPONENT, in the archive's SECTION; HAS ends its description.
 macro(hawser_package component name section has)
   install(FILES ${texts}/copyright ${texts}/changelog.gz DESTINATION share/doc/${name}
     COMPONENT debian_${component} EXCLUDE_FROM_ALL)

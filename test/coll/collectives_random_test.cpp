@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thousands of drawn cases: ranks, operations, types, counts, options, limits, delays, refusals.
+// Thousands of random cases: ranks, operations, types, counts, options, limits, delays, refusals.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -30,7 +30,7 @@ LoopbackOptions draw_network(proto::Random& random, const coll::CommunicatorOpti
   if (random.below(2) == 0) network.max_delay = static_cast<std::uint32_t>(random.below(100));
   if (random.below(2) == 0) network.again = 0.1 * static_cast<double>(random.below(9));
   if (random.below(2) == 0) network.unexpected_bytes = random.below(3) * random.below(2000);
-  // As little room as the communicator is documented to need.
+  // The communicator is documented to need no more room than this.
   const std::uint32_t sends = 2 * options.pipeline * options.max_active;
   if (random.below(2) == 0) network.max_operations = 2 * sends + 1;
   if (random.below(2) == 0) network.max_messages_per_peer = sends;
@@ -49,7 +49,7 @@ Case draw_case(proto::Random& random, std::uint64_t most_bytes) {
   return one;
 }
 
-// Every rank starts the jobs in order, each when it happens to come to it.
+// Every rank starts the jobs in order, each at its own random time.
 void run(Case& one, World& world, proto::Random& random) {
   std::vector<std::size_t> started(one.ranks, 0);
   const auto complete = [&] {

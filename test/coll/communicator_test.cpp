@@ -21,7 +21,7 @@ using coll::DataType;
 using coll::ReduceOp;
 using coll::Request;
 
-// All ranks start `job` and come to its end.
+// Starts `job` at every rank and runs until it has ended at all of them.
 void run(World& world, Job& job, proto::Random& random) {
   for (auto& communicator : world.communicators) REQUIRE(job.start(*communicator) == Status::ok);
   REQUIRE(world.run_until(random, [&] {
@@ -120,7 +120,7 @@ TEST_CASE("communicator: takes kMaxStarted collectives and then says again") {
     CHECK(world.communicators[0]->released(pair[0]));
     CHECK(world.communicators[1]->test(pair[1]) == Status::ok);
   }
-  // A refused start has no place in the order: the ranks still agree.
+  // A refused start takes no place in the order, so the ranks still agree.
   REQUIRE(world.communicators[0]->barrier(requests[0][0]) == Status::ok);
   REQUIRE(world.communicators[1]->barrier(requests[0][1]) == Status::ok);
   CHECK(world.settle(random));
@@ -202,7 +202,7 @@ TEST_CASE("communicator: options within an endpoint's limits need no more than i
     const auto communicators = static_cast<std::uint32_t>(1 + random.below(3));
     const CommunicatorOptions options = CommunicatorOptions::within(tunables, communicators);
     const std::uint64_t sends = std::uint64_t{2} * options.pipeline * options.max_active;
-    if (communicators > 1 && tunables.max_operations < 40) continue;  // not enough for any
+    if (communicators > 1 && tunables.max_operations < 40) continue;  // too few for a communicator
     CHECK(communicators * (2 * sends + 1) <= tunables.max_operations);
     if (communicators == 1) CHECK(sends <= tunables.max_messages_per_peer);
   }
@@ -216,7 +216,7 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
     Tunables tunables;
     tunables.max_operations = 32;
     tunables.max_messages_per_peer = 4;
-    std::vector<Job> jobs;  // before the world, which may use their buffers to its end
+    std::vector<Job> jobs;  // declared first: the world may use their buffers
     World world(5,
                 {.seed = random.next(),
                  .max_delay = 5,
@@ -238,7 +238,7 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
   });
 }
 
-// Ranks that don't agree learn it, all of them, instead of computing nonsense or hanging.
+// Every rank learns that the ranks disagree, instead of computing nonsense or hanging.
 template <typename Start>
 void disagree(Start&& start) {
   World world(3, {.max_delay = 3});
@@ -250,7 +250,7 @@ void disagree(Start&& start) {
   REQUIRE(world.settle(random));
   int failed = 0;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    // Who saw nothing wrong may have finished before the news came.
+    // A rank that saw nothing wrong may have finished before it learned of the disagreement.
     failed += world.communicators[rank]->test(requests[rank]) == Status::invalid_argument ? 1 : 0;
     CHECK(world.communicators[rank]->test(requests[rank]) != Status::again);
     REQUIRE(world.communicators[rank]->failure() != nullptr);

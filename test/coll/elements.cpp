@@ -23,7 +23,7 @@ void store(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-// Sign, exponent and fraction by the books.
+// Decodes sign, exponent and fraction as IEEE 754 defines them.
 double decode_small(std::uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits;
   const int bias = (1 << (exponent_bits - 1)) - 1;
@@ -37,7 +37,7 @@ double decode_small(std::uint16_t bits, int exponent_bits) {
 
 int exponent_bits(DataType type) { return type == DataType::f16 ? 5 : 8; }
 
-// Among all 2^15 positive values, by bisection: they are ordered as their bits are.
+// Bisects all 2^15 positive values, which are ordered as their bits are.
 std::uint16_t encode_small(double value, int bits_of_exponent) {
   int low = 0;
   int high = 0x7fff >> (15 - bits_of_exponent) << (15 - bits_of_exponent);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements as the tests see them: decoded one by one, by other means than coll/ uses.
+// Decodes and encodes elements one by one, independently of coll/'s conversions.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hawser::test {
 
-// The value of an element of a floating-point type; exact.
+// The exact value of an element of a floating-point type.
 [[nodiscard]] double decode_float(coll::DataType type, const std::byte* element);
 [[nodiscard]] std::int64_t decode_integer(coll::DataType type, const std::byte* element);
 // `value` must be representable.
@@ -22,7 +22,7 @@ void encode_integer(coll::DataType type, std::int64_t value, std::byte* element)
   return type != coll::DataType::i32 && type != coll::DataType::i64;
 }
 
-// Elements such that any order of reducing up to 64 ranks' gives the same exact result.
+// Elements whose reduction over up to 64 ranks is exact and the same in every order.
 [[nodiscard]] std::vector<std::byte> exact_elements(coll::DataType type, coll::ReduceOp op,
                                                     std::uint64_t count, std::uint32_t rank,
                                                     proto::Random& random);

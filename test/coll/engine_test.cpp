@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives over whole engines and memory NICs: in one thread and in a thread a rank, through
+// Collectives over whole engines and memory NICs: in one thread, in one thread per rank, with
 // faults, at hostile limits, and when a rank falls silent.
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@
 namespace hawser::test {
 namespace {
 
-// Turns of every rank; more than anything here takes. A test that uses them up has failed.
+// Turns of every rank, more than any test here takes. A test that uses them up has failed.
 constexpr int kPatience = 2'000'000;
 
 bool run_until(EngineWorld& world, const std::vector<bool>& awake,
@@ -50,7 +50,7 @@ void run(EngineWorld& world, std::vector<Job>& jobs) {
   }
 }
 
-// Nothing remains but each rank's listener, and no packet buffer.
+// Only the listener of each rank remains, and no packet buffer is in use.
 void check_quiet(EngineWorld& world) {
   CHECK(run_until(world, std::vector<bool>(world.ranks(), true), [&] {
     for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
@@ -144,7 +144,7 @@ TEST_CASE("engine: a rank that falls silent is named by all others") {
   }
 }
 
-// Each rank in a thread of its own, as a process would be: blocks in wait.
+// Each rank runs in a thread of its own and blocks in wait, as a process would.
 void run_threads(unsigned engine_threads) {
   constexpr std::uint32_t kRanks = 4;
   proto::Random random(4);
@@ -165,7 +165,7 @@ void run_threads(unsigned engine_threads) {
       coll::Request barrier;
       if (communicator.barrier(barrier) != Status::ok) wrong[rank] = "not started";
       if (communicator.wait(barrier) != Status::ok) wrong[rank] = "failed";
-      // Others may still wait for an acknowledgement of ours.
+      // Other ranks may still wait for an acknowledgement from this one.
       ++finished;
       while (finished < kRanks) world.routers[rank]->wait(1'000'000);
     });

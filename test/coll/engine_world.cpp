@@ -10,7 +10,7 @@ EngineWorld::EngineWorld(const EngineWorldConfig& config) {
   const std::string nic = "memory:collectives-" + std::to_string(++fabrics);
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     Tunables tunables = config.tunables;
-    tunables.close_timeout_ms = 10;  // they close one after the other, in one thread: none answers
+    tunables.close_timeout_ms = 10;  // one thread closes them in turn: no peer answers
     std::string faults = config.faults;
     if (!faults.empty()) faults += ",seed=" + std::to_string(rank + 1);
     engines_.push_back(std::make_unique<Engine>(EngineConfig{

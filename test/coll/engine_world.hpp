@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one process over real engines: an engine, an endpoint, a router and a communicator each.
-// Time is real here; nothing measures it but the engines.
+// The engines run in real time, but no test measures it.
 #pragma once
 
 #include <cstdint>

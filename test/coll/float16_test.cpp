@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions against values decoded by the books and neighbours found by search: all 2^16 inputs
-// one way, all boundaries and their surroundings the other way.
+// Compares conversions with values decoded independently and neighbours found by search: all 2^16
+// inputs in one direction, all boundaries and their surroundings in the other.
 #include "coll/float16.hpp"
 
 #include <bit>
@@ -26,7 +26,7 @@ std::uint16_t convert(DataType type, float value) {
   return type == DataType::f16 ? coll::f32_to_f16(value) : coll::f32_to_bf16(value);
 }
 
-// The finite values of 0 and above; the next one up would be infinity, were it finite.
+// All finite values from 0 up, and above them the next one, whose bits stand for infinity.
 struct Ladder {
   DataType type;
   std::vector<double> rungs;
@@ -38,7 +38,7 @@ struct Ladder {
     rungs.push_back(2 * rungs.back() - rungs[rungs.size() - 2]);
   }
 
-  // Round to nearest, ties to even bits; the last rung is infinity.
+  // Rounds to nearest, ties to even bits; the last rung stands for infinity.
   [[nodiscard]] std::uint16_t nearest(float value) const {
     const double magnitude = std::fabs(static_cast<double>(value));
     std::size_t bits = rungs.size() - 1;
@@ -123,7 +123,7 @@ TEST_CASE("float16: infinity and NaN stay what they are") {
   CHECK(coll::f32_to_bf16(-kInfinity) == 0xff80);
   CHECK(coll::f32_to_f16(65519.9f) == 0x7bff);
   CHECK(coll::f32_to_f16(65520.0f) == 0x7c00);
-  // Payloads whose upper bits are 0 must not become infinity, nor carry into the sign.
+  // A NaN whose upper payload bits are 0 must not become infinity, nor carry into the sign.
   for (const std::uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu}) {
     const auto nan = std::bit_cast<float>(bits);
     CHECK(std::isnan(coll::f16_to_f32(coll::f32_to_f16(nan))));

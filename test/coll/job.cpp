@@ -24,7 +24,7 @@ bool reduces(JobKind kind) {
   return kind == JobKind::all_reduce || kind == JobKind::reduce_scatter || kind == JobKind::reduce;
 }
 
-// Small counts often, as edges lie there.
+// Draws small counts often, since the edge cases are there.
 std::uint64_t draw_count(proto::Random& random, std::uint64_t most) {
   switch (random.below(6)) {
     case 0: return random.below(std::min<std::uint64_t>(most, 3) + 1);
@@ -96,7 +96,7 @@ Job::Job(const JobShape& shape, proto::Random& random) : shape_(shape), per_rank
   }
 }
 
-// What rank i has for rank j, sometimes nothing.
+// Draws how much rank i sends to rank j, sometimes nothing.
 void Job::draw_lengths(proto::Random& random) {
   for (PerRank& one : per_rank_) {
     one.to.resize(shape_.ranks);
@@ -115,7 +115,7 @@ void Job::draw_lengths(proto::Random& random) {
   }
 }
 
-// Any order, with gaps.
+// Lays the segments out in random order, with gaps.
 void Job::lay_out(std::vector<Segment>& segments, proto::Random& random) const {
   std::vector<std::size_t> order(segments.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

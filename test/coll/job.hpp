@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One collective of all ranks: draws its arguments and inputs, starts it, and checks every byte of
-// the result by a naive computation of its own.
+// One collective of all ranks: draws its arguments and inputs, starts it, and compares every byte
+// of the result with a naive computation.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct JobShape {
   [[nodiscard]] std::string text() const;
 };
 
-// `most_bytes`: of one rank's input.
+// `most_bytes` limits the input of one rank.
 [[nodiscard]] JobShape draw_job(proto::Random& random, std::uint32_t ranks,
                                 std::uint64_t most_bytes);
 
@@ -49,16 +49,16 @@ class Job {
   [[nodiscard]] const coll::Request& request(std::uint32_t rank) const {
     return per_rank_[rank].request;
   }
-  // The communicator took it.
+  // Whether the communicator of `rank` accepted the call.
   [[nodiscard]] bool started(std::uint32_t rank) const { return per_rank_[rank].started; }
-  // What is wrong with the results of `rank`; empty if nothing.
+  // Describes the first error in the results of `rank`; empty if they are right.
   [[nodiscard]] std::string wrong(std::uint32_t rank) const;
   [[nodiscard]] const JobShape& shape() const { return shape_; }
   [[nodiscard]] const std::byte* output(std::uint32_t rank) const { return per_rank_[rank].out(); }
   [[nodiscard]] std::uint64_t output_bytes() const { return output_bytes_; }
 
  private:
-  // With a margin on both sides that must stay as it is.
+  // A buffer between two margins whose bytes must not change.
   struct Buffer {
     static constexpr std::uint64_t kMargin = 64;
     std::vector<std::byte> memory;

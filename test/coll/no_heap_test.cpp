@@ -11,7 +11,7 @@
 namespace hawser::test {
 namespace {
 
-// An endpoint of rank 0 of 2 whose peer always sends what rank 0 sends, and at once.
+// An endpoint of rank 0 of 2. Its simulated peer sends at once the same that rank 0 sends.
 class Mirror final : public Endpoint {
  public:
   [[nodiscard]] const Address& address() const noexcept override { return address_; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of all ranks of a communicator, taken together and without data: every send has its receive
-// and the other way round, each waits only for what can come first, no scratch slot has two
-// tenants, none hangs in any window although nothing is stored on the way, and lengths near 2^60
-// don't overflow.
+// The plans of all ranks of a communicator, taken together and without data. Every send has its
+// receive and every receive its send, and each waits only for what can come first. No scratch slot
+// has two tenants. No plan hangs in any window, although the network stores nothing. Lengths near
+// 2^60 don't overflow.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -47,8 +47,8 @@ Plans ring_plans(Collective collective, Rank ranks, std::uint64_t count, std::ui
   return plans;
 }
 
-// Lets every entry happen as soon as it may, in windows of `window`, with no sense of time: a send
-// completes at once, and its receive when it is posted. True if all come to their end.
+// Executes every entry as soon as its window of `window` entries allows, without any notion of
+// time: a send completes at once, its receive when it is posted. True if all plans end.
 class Walk {
  public:
   Walk(const Plans& plans, std::uint64_t window) : window_(window) {
@@ -89,7 +89,7 @@ class Walk {
     std::map<const std::byte*, std::uint64_t> slots;  // scratch slot -> its last receive
   };
 
-  // A scratch slot is posted anew only after what was in it has been processed and passed on.
+  // A scratch slot is posted again only after its contents have been processed and passed on.
   static void check_slot(One& one, const coll::Incoming& in, std::uint64_t index) {
     if (in.bytes == 0 || in.data >= fake(1 << 20)) return;  // not scratch memory
     const auto [at, fresh] = one.slots.try_emplace(in.data, index);
@@ -132,7 +132,7 @@ class Walk {
       const coll::Outgoing out = one.plan->send(i);
       if (!done(one.processed, out.after_receive) || !done(one.sent, out.after_send)) continue;
       if (!out.skip) {
-        // Nothing is stored on the way: a send ends only with a receive posted.
+        // The network stores nothing: a send completes only if its receive is posted.
         if (posted_.count({rank, out.peer, out.number}) == 0) continue;
         here_.insert({rank, out.peer, out.number});
       }
@@ -148,7 +148,7 @@ class Walk {
   std::set<Key> here_;
 };
 
-// Sends and receives pair up: peer, number, length, and hints, where both have one.
+// Checks that sends and receives pair up: peer, number, length, and the hints if both have one.
 void check_pairs(const Plans& plans) {
   using Key = std::tuple<std::size_t, std::size_t, std::uint64_t>;
   std::map<Key, coll::Outgoing> sent;
@@ -173,7 +173,7 @@ void check_pairs(const Plans& plans) {
       REQUIRE(out->second.hint.members == in.hint.members);
       REQUIRE(in.hint.step < in.hint.steps);
       REQUIRE(in.hint.group < plans[rank]->groups());
-      // Backwards.
+      // A receive can depend on earlier ones only.
       if (in.after_receive != coll::kNothing) REQUIRE(in.after_receive < i);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deaths and aborts: wherever and whenever a rank goes, all others learn who it was, every started
-// collective ends, every buffer comes back, and nothing hangs.
+// Deaths and aborts: wherever and whenever a rank leaves, all others learn which one it was, every
+// started collective ends, every buffer comes back, and nothing hangs.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -15,7 +15,7 @@ namespace {
 
 using coll::Request;
 
-// Starts `job` at every living rank. One that is revoked already refuses.
+// Starts `job` at every living rank. A rank that is revoked already refuses it.
 void start(World& world, Job& job) {
   for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
     if (!world.alive[rank]) continue;
@@ -53,7 +53,7 @@ bool all_know(const World& world) {
   return true;
 }
 
-// A long job of each kind, one of which touches the dead rank for certain.
+// A long job of the given kind in which the dead rank certainly takes part.
 JobShape long_job(JobKind kind, std::uint32_t ranks, std::uint32_t root) {
   return {.kind = kind, .ranks = ranks, .count = 5000, .root = root};
 }
@@ -66,8 +66,8 @@ TEST_CASE("revocation: a death at any rank in any collective is named at every r
         std::vector<Job> jobs;
         World world(kRanks, {.seed = random.next(), .max_delay = 10},
                     {.chunk_bytes = 256, .pipeline = 2, .small_bytes = 0});
-        // The root of a broadcast, or a leaf of a reduce, could end before anyone notices: an
-        // all-gather follows.
+        // The root of a broadcast or a leaf of a reduce could end before any rank notices the
+        // death, so an all-gather follows.
         jobs.emplace_back(long_job(static_cast<JobKind>(kind), kRanks, dead), random);
         jobs.emplace_back(long_job(JobKind::all_gather, kRanks, 0), random);
         for (Job& job : jobs) start(world, job);
@@ -109,7 +109,7 @@ TEST_CASE("revocation: a death during recursive doubling, refusals and full stor
 }
 
 TEST_CASE("revocation: ranks that never talk to the dead one learn of it too") {
-  // In a chain of 12, rank 11's death is noticed by rank 10 alone.
+  // In a chain of 12, only rank 10 notices rank 11's death by itself.
   proto::Random random(9);
   std::vector<Job> jobs;
   World world(12, {.max_delay = 2}, {.chunk_bytes = 64});
@@ -128,7 +128,7 @@ TEST_CASE("revocation: the news gets around although others have died as well") 
     std::vector<Job> jobs;
     World world(kRanks, {.seed = random.next(), .max_delay = 10, .peer_timeout = 500});
     jobs.emplace_back(long_job(JobKind::all_reduce, kRanks, 0), random);
-    // All but the dead start; those die right after each other, so that none has told of another.
+    // The dead ranks start nothing and die in a row, so none has told of another's death.
     std::vector<std::uint32_t> dead;
     while (dead.size() < 5) {
       const auto rank = static_cast<std::uint32_t>(random.below(kRanks));
@@ -160,7 +160,7 @@ TEST_CASE("revocation: a member hears of it although all neighbours on one side 
       world.kill((kMember + (before ? kRanks - distance : distance)) % kRanks);
     }
     world.kill((kMember + 8) % kRanks);
-    // The member has nothing started and notices nothing itself.
+    // The other member has started nothing and notices nothing by itself.
     world.communicators[0]->abort(0, Status::cancelled);
     REQUIRE(world.run_until(random, [&] { return all_know(world); }));
     CHECK(world.communicators[kMember]->failure()->rank == 0);
@@ -172,7 +172,7 @@ TEST_CASE("revocation: a caller's abort ends everyone's collectives") {
     std::vector<Job> jobs;
     World world(9, {.seed = random.next(), .again = 0.3, .max_delay = 10});
     jobs.emplace_back(long_job(JobKind::all_gather, 9, 0), random);
-    // Rank 4 never starts, so none can finish.
+    // Rank 4 never starts, so no rank can finish.
     for (std::uint32_t rank = 0; rank < 9; ++rank) {
       if (rank != 4) REQUIRE(jobs[0].start(*world.communicators[rank]) == Status::ok);
     }
@@ -202,8 +202,8 @@ TEST_CASE("revocation: the first abort counts and ok is no reason") {
 }
 
 TEST_CASE("revocation: sends to members that have cancelled their receives end") {
-  // Nothing is stored: a send needs a receive. Rank 1 learns of the abort while rank 0, which talks
-  // to it, has its sends under way.
+  // The network stores nothing: a send needs a receive. Rank 1 learns of the abort while the sends
+  // of rank 0, which talks to it, are under way.
   for_each_seed(30, [](proto::Random& random) {
     std::vector<Job> jobs;
     World world(4, {.seed = random.next(), .max_delay = 40, .unexpected_bytes = 0},
@@ -241,7 +241,7 @@ TEST_CASE("revocation: other communicators over the same endpoints don't notice"
   proto::Random random(2);
   Job job(long_job(JobKind::all_to_all, 4, 0), random);
   World world(4, {.max_delay = 5});
-  // The same context, as only the upper bits of the ids differ.
+  // These have the same context, since the ids differ in the upper bits only.
   const std::uint32_t id = 7 + (1u << coll::kContextIdBits);
   std::vector<std::unique_ptr<coll::Communicator>> others;
   for (std::uint32_t rank = 0; rank < 4; ++rank) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // N ranks in one thread: a router and a communicator each, over loopback endpoints.
-// Buffers of collectives outlive it: declare them first.
+// The collectives' buffers must outlive it: declare them first.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class World {
   }
   [[nodiscard]] coll::CommunicatorConfig config(std::uint32_t rank, std::uint32_t id) const;
 
-  // A turn of one living rank, drawn at random.
+  // Takes a turn of one living rank, drawn at random.
   void step(proto::Random& random);
-  // Steps until `done`; false if it is not after so many steps a rank that something hangs.
+  // Steps until `done`; false if it still isn't after so many steps per rank that something hangs.
   [[nodiscard]] bool run_until(proto::Random& random, const std::function<bool()>& done);
   void kill(std::uint32_t rank);
-  // Turns until nothing is on its way but listeners.
+  // Takes turns until only listeners are pending.
   [[nodiscard]] bool settle(proto::Random& random);
 
   LoopbackNetwork network;

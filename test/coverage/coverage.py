@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Which branches of proto/ storms take, and which they don't: docs/internals/coverage.md.
+"""Which branches of proto/ storms take, and which they don't take: docs/internals/coverage.md.
 
     python3 test/coverage/coverage.py [--seeds A..B] [--build FOLDER] [--list] [--page]
 
-Builds `hawser` with HAWSER_COVERAGE in FOLDER (build/coverage), runs the storms of these seeds and reads what
-gcov counted. Needs gcovr. Each worker of a swarm adds what it counted when it ends; one that dies counts nothing.
+Builds `hawser` with HAWSER_COVERAGE in FOLDER (build/coverage), runs the storms of these seeds and
+reads gcov's counts. Needs gcovr. Each worker of a swarm adds its counts when it ends; one that
+dies adds none.
 """
 import argparse
 import json
@@ -17,7 +18,7 @@ import sys
 import page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# An assertion can't fail: its branches are none of the protocol's.
+# An assertion can't fail, so its branches don't count.
 ASSERTION = r".*\bHAWSER_ASSERT\("
 ASSERTIONS_FILE = "proto/base/assert.cpp"
 
@@ -37,7 +38,7 @@ def run_storms(folder, seeds, jobs):
 
 
 def read_counts(folder):
-    """By file, by line: the counts of its branches."""
+    """The counts of each line's branches, by file and by line."""
     if not any(folder.rglob("*.gcda")):
         sys.exit(f"coverage.py: no run has counted anything in {folder}; without --read-only one is made")
     found = subprocess.run(

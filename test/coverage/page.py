@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings docs/internals/coverage.md up to what a run counted. Why a branch is not taken is people's
-word: a line keeps the reason that it had, and a line that is new goes under NEW for someone to look at."""
+"""Brings docs/internals/coverage.md up to date with a run's counts. People write why branches are
+not taken: a line keeps its reason, and a new line goes under NEW for someone to look at."""
 import collections
 import re
 
@@ -17,7 +17,7 @@ def cell(text):
 
 
 def rows_of(files, root):
-    """Every line with branches that were not taken: (file, its text, how many), in their order."""
+    """Every line with branches that were not taken: (file, its text, how many), in order."""
     for name in sorted(files):
         text = (root / name).read_text().splitlines()
         for number in sorted(files[name]):
@@ -27,7 +27,7 @@ def rows_of(files, root):
 
 
 def known_reasons(page):
-    """By (file, text): the reasons of the lines with that text, in their order."""
+    """The reasons of the lines with a text, in order, by (file, text)."""
     reasons = collections.defaultdict(list)
     reason = None
     for line in page.splitlines():
@@ -53,7 +53,7 @@ def totals(files):
 
 
 def update(page, files, root, run):
-    """The new text of the page, and the rows whose reason nobody has given; `run` says which commit, day and seeds."""
+    """The new page, and the rows without a reason. `run` names the commit, day and seeds."""
     reasons = known_reasons(page)
     by_reason = collections.defaultdict(list)
     unknown = []

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of addresses, from messages that the test makes; and the wait for one address.
+// The states of addresses as parsed from netlink messages the test builds, and the wait for one.
 #include "engine/host/address_states.hpp"
 
 #include <arpa/inet.h>
@@ -103,7 +103,7 @@ TEST_CASE("address_states__what_is_malformed_ends_the_reading") {
   const Bytes whole = address_message("fd00::1", 2, IFA_F_TENTATIVE);
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     INFO(bytes);
-    // Its own storage, so that a sanitizer sees what is read behind it.
+    // The cut message has its own storage, so that a sanitizer sees any read beyond its end.
     const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes));
     CHECK(parse_address_states(cut).empty());
   }
@@ -114,7 +114,7 @@ TEST_CASE("address_states__what_is_malformed_ends_the_reading") {
   CHECK(parse_address_states(message(RTM_NEWADDR, Bytes(3))).empty());
 }
 
-// A wait in which each look sees the next state, and the last one from then on.
+// A wait whose looks see the given states in order, and the last state from then on.
 struct Wait {
   std::deque<std::optional<AddressState>> states;
   int pauses = 0;
@@ -171,7 +171,7 @@ TEST_CASE("await_address__does_not_wait_for_what_can_be_had_or_is_not_there") {
   }
 }
 
-// The kernel's own answer: loopback has no duplicate address detection.
+// The kernel's real answer: loopback has no duplicate address detection.
 TEST_CASE("address_states__of_this_host") {
   const std::vector<StatedAddress> addresses = read_address_states();
   const auto state = state_in(addresses, ip("::1"), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short addresses, and what this host has for NICs.
+// Short addresses, and which addresses this host has for NICs.
 #include "hawser/address.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void exchange(Endpoint& from, PeerId to, Endpoint& at) {
   CHECK(std::string(out.data()) == "abc");
 }
 
-// How many of the peer's NICs an endpoint knows: by its statistics of paths, in bulk.
+// Counts the peer's NICs that an endpoint knows, from its path statistics while it sends bulk.
 std::size_t remote_nics(const Endpoint& endpoint, PeerId peer) {
   PeerStats stats;
   REQUIRE(endpoint.peer_stats(peer, stats) == Status::ok);
@@ -68,14 +68,14 @@ TEST_CASE("Address__a_short_one_has_as_many_nics_as_fit_and_the_handshake_tells_
   PeerId b{}, again{};
   REQUIRE(ends.a->connect(address, b) == Status::ok);
   exchange(*ends.a, b, *ends.b);
-  // Bulk takes all paths there are.
+  // Bulk uses every path there is.
   std::vector<std::byte> in(4'000'000), out(in.size());
   OperationId operation{};
   REQUIRE(ends.b->receive(kAnyPeer, 1, 0, 0, out.data(), out.size(), {}, operation) == Status::ok);
   REQUIRE(ends.a->send(b, 1, 0, in.data(), in.size(), {}, operation) == Status::ok);
   REQUIRE(next_of(*ends.b, *ends.a).status == Status::ok);
   CHECK(remote_nics(*ends.a, b) == 4);
-  // Long or short, it is the same peer.
+  // The long and the short address name the same peer.
   REQUIRE(ends.a->connect(ends.b->address(), again) == Status::ok);
   CHECK(again == b);
 }
@@ -84,7 +84,7 @@ TEST_CASE("Address__two_that_call_each_other_by_short_ones_know_all_nics") {
   const Ends ends(4);
   PeerId b{}, a{};
   REQUIRE(ends.a->connect(shortened(ends.b->address(), 22), b) == Status::ok);
-  // What was heard of a caller isn't forgotten for a short address of it.
+  // A short address doesn't make the endpoint forget what its caller told it.
   for (int i = 0; i < 3; ++i) (void)ends.a->poll({});
   (void)ends.b->poll({});
   REQUIRE(ends.b->connect(shortened(ends.a->address(), 22), a) == Status::ok);
@@ -120,7 +120,7 @@ TEST_CASE("Address__what_does_not_fit_or_is_none_is_refused") {
   longer.push_back(std::byte{0});
   CHECK(ends.a->connect(longer, peer) == Status::invalid_argument);
   CHECK(ends.b->connect(small, peer) == Status::invalid_argument);  // its own
-  // Any byte changed is another address or none, and breaks nothing.
+  // Changing any byte gives another address or none, and breaks nothing.
   for (std::size_t i = 0; i < small.size(); ++i) {
     for (const int value : {0, 1, 17, 40, 41, 255}) {
       auto changed = small;
@@ -142,7 +142,7 @@ TEST_CASE("Address__is_told_in_words") {
   CHECK(words.find("), udp:127.0.0.2 (ports ") != std::string::npos);
   CHECK(describe_address(shortened(address, 64)) == words);
   CHECK(describe_address({}) == "no address of an endpoint");
-  // NICs that this host need not have.
+  // This host need not have these NICs.
   VerbsAddress infiniband;
   infiniband.link = VerbsAddress::Link::infiniband;
   infiniband.lid = 12;
@@ -196,7 +196,7 @@ TEST_CASE("Engine__a_variable_that_is_nearly_a_tunable_is_refused") {
     CHECK_NOTHROW(open(true));
     ::unsetenv(misspelt);
   }
-  ::setenv("HAWSER_HOME", "/opt/hawser", 1);  // somebody else's
+  ::setenv("HAWSER_HOME", "/opt/hawser", 1);  // another program's variable
   CHECK_NOTHROW(open());
   ::unsetenv("HAWSER_HOME");
 }

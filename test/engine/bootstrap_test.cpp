@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rendezvous over loopback: ranks are threads here, each with its own connection.
+// The rendezvous over loopback. Each rank is a thread with its own connection.
 #include "engine/bootstrap/bootstrap.hpp"
 
 #include <poll.h>
@@ -164,7 +164,7 @@ TEST_CASE("Rendezvous__nobody_there_is_an_error_within_the_timeout") {
   CHECK_FALSE(limit.is_over());
 }
 
-// No connection goes to a broadcast address, whatever the routes.
+// The kernel refuses connections to a broadcast address, whatever the routes are.
 TEST_CASE("Rendezvous__without_a_way_there_is_an_error_long_before_the_timeout") {
   constexpr std::uint32_t kTimeoutMs = 600'000;
   CHECK_THROWS_WITH(
@@ -196,12 +196,12 @@ TEST_CASE("RendezvousServer__refuses_a_rank_that_does_not_fit_and_serves_the_oth
 TEST_CASE("Rendezvous__missing_ranks_are_named_when_the_time_is_over") {
   RendezvousServer server("127.0.0.1:0", 4);
   Rendezvous one(server.address(), 1, 4, kHangLimitMs);
-  Rendezvous idle(server.address(), 3, 4, kHangLimitMs);  // has joined, and doesn't post
+  Rendezvous idle(server.address(), 3, 4, kHangLimitMs);  // has joined, but posts nothing
   const BootstrapError error = error_of([&] { one.barrier(100); });
   CHECK(error.failure() == BootstrapFailure::timeout);
   CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not come"));
   CHECK(error.rank() == 0);
-  // The job has failed for all, late ones included.
+  // The job has failed for all ranks, also for those that join later.
   CHECK(error_of([&] { idle.barrier(kHangLimitMs); }).failure() == BootstrapFailure::timeout);
   CHECK(error_of([&] { Rendezvous r(server.address(), 0, 4, kHangLimitMs); }).failure() ==
         BootstrapFailure::timeout);
@@ -216,7 +216,7 @@ TEST_CASE("Rendezvous__a_rank_that_ends_fails_those_that_wait_for_it") {
   if (cleanly) {
     two.reset();
   } else {
-    // As when the process is killed: its socket closes, and nothing is said.
+    // A killed process leaves like this: its socket closes without any message.
     ::shutdown(two->fd(), SHUT_RDWR);
   }
   const BootstrapError error = error_of([&] { zero.barrier(kHangLimitMs); });
@@ -236,11 +236,11 @@ TEST_CASE("Rendezvous__a_rank_that_may_return_joins_again_and_all_meet_anew") {
   run_ranks(3, [&](std::uint32_t rank) {
     (void)ranks[rank]->all_gather(bytes_of("first " + std::to_string(rank)), kHangLimitMs);
   });
-  // Its process ends: the connection goes without a word.
+  // The rank's process ends: the connection closes without any message.
   REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
   run_ranks(3, [&](std::uint32_t rank) {
     if (rank == 1) {
-      // Others may be waiting in the round already.
+      // Other ranks may be waiting in the round already.
       ranks[1] = std::make_unique<Rendezvous>(server.address(), 1, 3, kHangLimitMs);
       CHECK(ranks[1]->epoch() == epoch + 1);
       REQUIRE(ranks[1]->last_round().size() == 3);
@@ -252,7 +252,7 @@ TEST_CASE("Rendezvous__a_rank_that_may_return_joins_again_and_all_meet_anew") {
       CHECK(blobs[other] == bytes_of("second " + std::to_string(other)));
     }
   });
-  // Once was all.
+  // A rank may return only once.
   REQUIRE(::shutdown(ranks[1]->fd(), SHUT_RDWR) == 0);
   const BootstrapError error = error_of([&] { ranks[0]->barrier(kHangLimitMs); });
   CHECK(error.failure() == BootstrapFailure::rank_left);
@@ -293,7 +293,7 @@ TEST_CASE("Rendezvous__who_has_left_in_good_order_harms_nobody_by_its_end") {
   Rendezvous stays(server.address(), 0, 2, kHangLimitMs);
   { Rendezvous goes(server.address(), 1, 2, kHangLimitMs); }
   server.will_not_return(1);
-  // The job has not failed: a third rank is told that there is none, not that the job is over.
+  // The job has not failed: a third rank learns that no such rank exists, not that the job is over.
   CHECK(error_of([&] { Rendezvous r(server.address(), 2, 2, kHangLimitMs); }).failure() ==
         BootstrapFailure::rank_out_of_range);
 }
@@ -307,7 +307,7 @@ TEST_CASE("Rendezvous__ranks_that_need_nothing_more_may_leave_in_any_order") {
   });
   ranks[1].reset();
   ranks[0].reset();
-  // Nothing has been said to rank 2: the job has not failed.
+  // The server has sent rank 2 nothing: the job has not failed.
   pollfd readable{ranks[2]->fd(), POLLIN, 0};
   CHECK(::poll(&readable, 1, 50) == 0);
 }
@@ -331,7 +331,7 @@ TEST_CASE("RendezvousServer__its_end_is_an_error_to_those_who_wait") {
   ends.join();
 }
 
-// Whoever serves it may end as soon as it has said why.
+// The process that serves the rendezvous may end as soon as it has sent the reason.
 TEST_CASE("RendezvousServer__its_end_keeps_nothing_back_that_was_told_before") {
   for (int round = 0; round < 100; ++round) {
     auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C API where it is not what the C++ API is: versions, sizes of structs, errors in words, and
+// The C API where it differs from the C++ API: versions, sizes of structs, errors in words, and
 // names of statistics. docs/example.c runs messages through it.
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ struct Pair {
     hawser_endpoint_destroy(b);
     hawser_engine_destroy(engine);
   }
-  // The next completion of `mine`, while the other has its turns.
+  // The next completion of `mine`; the other endpoint gets its turns meanwhile.
   hawser_completion next(hawser_endpoint* mine) {
     hawser_completion completion{};
     for (const test::HangLimit limit; !limit.is_over();) {
@@ -67,7 +67,7 @@ TEST_CASE("CApi__refuses_another_version_and_structs_of_a_newer_one") {
   hawser_engine_config config = memory_config();
   CHECK(hawser_engine_create(HAWSER_ABI_VERSION + 1, &config, &engine, error.data(),
                              error.size()) == HAWSER_UNSUPPORTED);
-  CHECK(std::strlen(error.data()) == error.size() - 1);  // cut
+  CHECK(std::strlen(error.data()) == error.size() - 1);  // truncated
   config.struct_size = sizeof config + 8;
   CHECK(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) ==
         HAWSER_INVALID_ARGUMENT);
@@ -75,7 +75,7 @@ TEST_CASE("CApi__refuses_another_version_and_structs_of_a_newer_one") {
   CHECK(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) ==
         HAWSER_INVALID_ARGUMENT);
   CHECK(engine == nullptr);
-  // An older one, that ends before `faults`.
+  // An older configuration, which ends before `faults`.
   config = memory_config();
   config.faults = "no such word";
   config.struct_size = offsetof(hawser_engine_config, faults);
@@ -92,7 +92,7 @@ TEST_CASE("CApi__checks_faults_without_an_engine") {
   CHECK(hawser_check_faults("kill,maim", error.data(), error.size()) == HAWSER_INVALID_ARGUMENT);
   CHECK_THAT(error.data(), Catch::Contains("\"maim\""));
   CHECK(hawser_check_faults("maim", error.data(), 4) == HAWSER_INVALID_ARGUMENT);
-  CHECK(std::strlen(error.data()) == 3);  // cut
+  CHECK(std::strlen(error.data()) == 3);  // truncated
   CHECK(hawser_check_faults("maim", nullptr, 0) == HAWSER_INVALID_ARGUMENT);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
   CHECK(hawser_disconnect(pair.a, pair.b_of_a) == HAWSER_OK);
 }
 
-// Every counter, gauge and drop reason of the C++ API is there, under its name and with its value.
+// The C API has every counter, gauge and drop reason of the C++ API, with its name and value.
 TEST_CASE("CApi__statistics_have_the_names_and_values_of_the_structs") {
   Pair pair;
   std::set<std::string> names;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pthread_cancel: `wait` ends its thread, where it blocks, and leaves the endpoint as it was; no
-// other call does.
+// pthread_cancel ends a thread where it blocks in `wait`, and leaves the endpoint as it was. No
+// other call is a cancellation point.
 #include <poll.h>
 #include <pthread.h>
 
@@ -30,7 +30,7 @@ TEST_CASE("Cancellation__ends_a_thread_that_waits_and_others_go_on_with_its_endp
   check_that_messages_pass(pair);
 }
 
-// The cancelled thread had armed and disarmed the descriptor's sources for itself.
+// The cancelled thread had armed and disarmed the descriptor's sources on its own account.
 TEST_CASE("Cancellation__leaves_the_descriptor_of_the_endpoint_right") {
   const unsigned threads = GENERATE(0u, 1u);
   CAPTURE(threads);
@@ -71,7 +71,7 @@ TEST_CASE("Cancellation__of_a_thread_in_any_other_call_is_held_off") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
   Tunables tunables = short_close();
-  // Engine threads always sleep, so that every ring of their doorbell is a system call.
+  // The engine threads always sleep, so every ring of their doorbell is a system call.
   tunables.spin_us = 0;
   tunables.yield_us = 0;
   bool made_all_calls = false;

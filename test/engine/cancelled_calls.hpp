@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of an endpoint but `wait`, made by a thread that has been cancelled before: the first
-// cancellation point among what they do would end it there.
+// A cancelled thread makes every call of an endpoint but `wait`. The first cancellation point in
+// any of them would end the thread there.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ inline void pass_by_polling(EndpointPair& pair, std::size_t bytes, std::uint64_t
   CHECK(std::ranges::equal(received, sent));
 }
 
-// A message that is claimed, given back, claimed again and received.
+// Claims a message, gives it back, claims it again and receives it.
 inline void claim_by_polling(EndpointPair& pair) {
   const std::vector<std::byte> sent = pattern(100, 5);
   std::vector<std::byte> received(sent.size());

@@ -67,13 +67,13 @@ TEST_CASE("PollSet__wakes_by_a_descriptor_of_the_set_or_by_time") {
   CHECK(monotonic_now() - again >= milliseconds(5));
 }
 
-// A thread that sleeps whenever it finds nothing gets every item, however the two interleave: a
-// lost wake-up would hang here. Before some items the waker waits until the other is about to
-// sleep.
+// A thread that sleeps whenever it finds nothing gets every item, however the two threads
+// interleave: a lost wake-up would hang here. Before some items the waker waits until the other is
+// about to sleep.
 TEST_CASE("Doorbell__no_wake_up_is_lost") {
   Doorbell bell;
   std::atomic<std::uint64_t> published{0};
-  std::atomic<std::uint64_t> sleeps_after{0};  // so many items
+  std::atomic<std::uint64_t> sleeps_after{0};  // items seen before the last sleep
   constexpr std::uint64_t kItems = 10000;
   constexpr std::uint64_t kAsleepEach = 1000;
   std::thread waker([&] {
@@ -81,7 +81,7 @@ TEST_CASE("Doorbell__no_wake_up_is_lost") {
       while (i % kAsleepEach == 0 && sleeps_after.load() != i - 1) std::this_thread::yield();
       published.store(i, std::memory_order_relaxed);
       bell.ring();
-      // Let it get to the end of its work now and then, so that it does sleep.
+      // Now and then let the sleeper finish its work, so that it does sleep.
       if (i % 16 == 0) std::this_thread::yield();
     }
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two endpoints in one process that know each other, over NICs and threads of one's choice.
+// Two endpoints in one process that know each other, with any NICs and number of threads.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -44,8 +44,8 @@ inline std::vector<std::string> nic_names(const Setting& setting, int side, int 
   return names;
 }
 
-// Of two endpoints that one thread moves, the one that closes gets no answer of the other. A
-// machine that stands still makes no peer a dead one.
+// Tunables for two endpoints that one thread drives: an endpoint that closes gets no answer from
+// the other. A machine that stands still must not make a peer seem dead.
 inline Tunables short_close() {
   Tunables tunables;
   tunables.close_timeout_ms = 50;
@@ -53,7 +53,7 @@ inline Tunables short_close() {
   return tunables;
 }
 
-// The next completion of `mine`; with inline progress the other endpoint gets its turns too.
+// The next completion of `mine`. With inline progress the other endpoint gets its turns too.
 inline Completion next_of(Endpoint& mine, Endpoint& other) {
   Completion completion;
   for (const HangLimit limit; !limit.is_over();) {
@@ -64,8 +64,8 @@ inline Completion next_of(Endpoint& mine, Endpoint& other) {
   return completion;
 }
 
-// Gives both turns, which bring no completions, until `condition` is true. False: it was not within
-// kHangLimit.
+// Gives both endpoints turns, which must bring no completions, until `condition` is true. False if
+// it was not within kHangLimit.
 template <class Condition>
 [[nodiscard]] bool turn_until(Endpoint& one, Endpoint& other, Condition&& condition) {
   for (const HangLimit limit; !condition();) {
@@ -129,7 +129,7 @@ inline std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t seed) {
   return data;
 }
 
-// A message of several packets from one to the other.
+// Sends a message of several packets from one endpoint to the other.
 inline void check_that_messages_pass(EndpointPair& pair) {
   const std::vector<std::byte> sent = pattern(70'000, 3);
   std::vector<std::byte> received(sent.size());

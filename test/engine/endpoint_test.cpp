@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole endpoints, with real clocks and threads: over memory and UDP, inline and with engine
+// Whole endpoints with real clocks and threads: over memory and UDP, inline and with engine
 // threads.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -76,7 +76,7 @@ TEST_CASE("Endpoint__is_quiet_after_its_work_and_leaks_no_buffer") {
   PeerStats peer;
   REQUIRE(pair.a->peer_stats(pair.b_of_a, peer) == Status::ok);
   CHECK(peer.established);
-  // Acknowledgements may still be on their way; then nothing is left outside the pool.
+  // Acknowledgements may still be in flight. Once they have arrived, the pool has all its buffers.
   CHECK(pair.turn_until(
       [&] { return pair.a->stats().buffers_in_use == 0 && pair.b->stats().buffers_in_use == 0; }));
 }
@@ -102,7 +102,7 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   CHECK(pair.a->receive(kAnyPeer, 0, 1, kAllBits, buffers[12].data(), 64, {}, operation) ==
         Status::again);
   CHECK(operation == kNoOperation);
-  // What is wrong with a call is told, however full the endpoint is.
+  // A wrong call gets its error however full the endpoint is.
   const auto stranger = static_cast<PeerId>(7);
   CHECK(pair.a->send(pair.b_of_a, 0, 9, nullptr, 8, {}, operation) == Status::invalid_argument);
   CHECK(pair.a->send(stranger, 0, 9, data.data(), 8, {}, operation) == Status::unknown_peer);
@@ -111,7 +111,7 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   CHECK(pair.a->receive(stranger, 0, 9, kAllBits, buffers[12].data(), 8, {}, operation) ==
         Status::unknown_peer);
 
-  // The oldest holds up none that come after it.
+  // The oldest receive holds up none of the later ones.
   for (std::uint64_t tag = 3; tag < 40; ++tag) {
     post_receive(*pair.b, pair.a_of_b, tag, buffers[13]);
     CHECK(pair.next(*pair.b).tag == tag);
@@ -130,7 +130,7 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   CHECK(pair.next(*pair.a).status == Status::ok);
 }
 
-// The heap of a sanitizer keeps what is given back.
+// The heap of a sanitizer keeps freed memory.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 std::size_t resident_kib() {
   std::ifstream status("/proc/self/status");
@@ -143,7 +143,7 @@ std::size_t resident_kib() {
 TEST_CASE("Endpoint__those_that_are_made_and_ended_in_turns_take_no_more_memory") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
-  // What the heap keeps of small blocks settles; tables on it took 50 MiB more in each round.
+  // The small blocks that the heap keeps settle at some size. Tables on it grew by 50 MiB a round.
   constexpr std::size_t kMostGrowthKib = 48 * 1024;
   const auto round = [&] {
     EngineConfig config;
@@ -169,7 +169,7 @@ TEST_CASE("Endpoint__flush_sends_what_nobody_polls_for") {
   std::array<std::byte, 8> in{}, out{};
   Completion completion;
   OperationId operation = kNoOperation;
-  // The first one brings the session, which takes both.
+  // The first message sets up the session, for which both endpoints need turns.
   for (int i = 0; i < 5; ++i) {
     REQUIRE(pair.b->receive(kAnyPeer, 0, 1, kAllBits, out.data(), 8, {}, operation) == Status::ok);
     REQUIRE(pair.a->send(pair.b_of_a, 0, 1, in.data(), 8, {}, operation) == Status::ok);
@@ -202,7 +202,7 @@ TEST_CASE("Endpoint__probe_and_cancel") {
   CHECK(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::again);
   const std::vector<std::byte> data = pattern(40, 4);
   post_send(*pair.a, pair.b_of_a, 2, data);
-  CHECK(pair.next(*pair.a).status == Status::ok);  // accepted: it is at b
+  CHECK(pair.next(*pair.a).status == Status::ok);  // accepted, since b has it
   REQUIRE(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::ok);
   CHECK(envelope.bytes == 40);
   CHECK(envelope.peer == pair.a_of_b);
@@ -233,8 +233,8 @@ TEST_CASE("Endpoint__cancels_a_send_that_no_receive_has_matched") {
   CHECK(pair.next(*pair.a).status == Status::ok);
 }
 
-// A failure is told at once, and the bytes come back when the NICs let go of them, `late_reap_ms`
-// after they were sent. False: the machine stood still for so long before the failure.
+// The sender reports a failure at once, and releases the bytes when the NICs let go of them,
+// `late_reap_ms` after the send. False if the machine stood still for so long before the failure.
 bool tells_a_failure_first(const Setting& setting, int late_reap_ms) {
   const std::vector<std::byte> data = pattern(5000, 4);
   EndpointPair pair(setting, short_close(), 2, "late-reap=" + std::to_string(late_reap_ms) + "ms");
@@ -353,7 +353,7 @@ TEST_CASE("Endpoint__close_completes_what_is_pending") {
   OperationId operation = kNoOperation;
   CHECK(pair.a->receive(kAnyPeer, 0, 1, 0, buffer.data(), 64, {}, operation) ==
         Status::endpoint_closed);
-  pair.a->close();  // again: nothing happens
+  pair.a->close();  // closing again does nothing
 }
 
 TEST_CASE("Endpoint__ends_with_operations_pending_and_without_a_word_of_the_other") {
@@ -412,8 +412,8 @@ TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {
   CHECK(b->send(event.peer, 0, 1, data.data(), data.size(), {}, operation) == Status::ok);
 }
 
-// Many messages of all sizes both ways, from several threads where that is allowed; every byte is
-// checked, and the order of matching within a tag.
+// Many messages of all sizes in both directions, from several threads where that is allowed. Checks
+// every byte, and the order of matching within a tag.
 TEST_CASE("Endpoint__traffic_from_several_threads") {
   const std::string driver = GENERATE(as<std::string>{}, "memory", "udp");
   CAPTURE(driver);
@@ -452,7 +452,7 @@ TEST_CASE("Endpoint__traffic_from_several_threads") {
     by_tag[completion.tag][completion.operation] = completion;
   }
   for (std::thread& sender : senders) sender.join();
-  // Receives of a tag were posted in the order of i, and so match in the order of sending.
+  // Receives of a tag were posted in the order of i, so they match in the order of sending.
   std::size_t i = 0;
   for (std::size_t t = 0; t < kThreads; ++t) {
     for (i = 0; i < kEach; ++i) {
@@ -465,7 +465,8 @@ TEST_CASE("Endpoint__traffic_from_several_threads") {
     REQUIRE(pair.next(*pair.a).status == Status::ok);
 }
 
-// As receives do, `probe` and `claim` say that nothing more will come from a peer that has gone.
+// Like receives, `probe` and `claim` report that a peer has gone and nothing more will come from
+// it.
 TEST_CASE("Endpoint__probe_and_claim_say_how_a_session_has_ended") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
@@ -488,7 +489,7 @@ TEST_CASE("Endpoint__probe_and_claim_say_how_a_session_has_ended") {
   CHECK(pair.a->claim(kAnyPeer, 0, 1, kAllBits, envelope, message) == Status::endpoint_closed);
 }
 
-// Two of a host's interfaces may have the same one.
+// Two interfaces of one host may have the same link-local address.
 TEST_CASE("Endpoint__a_link_local_address_is_refused_without_its_interface") {
   Engine engine({{"udp:fe80::1"}});
   try {

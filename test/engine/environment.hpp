@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Environment variables for the time of a test.
+// Changes environment variables for the duration of a test.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace hawser::engine {
 
 class Environment {
  public:
-  // Unsets `cleared`, sets `variables`; its destructor puts back what was there.
+  // Unsets `cleared` and sets `variables`. The destructor restores the former values.
   Environment(const std::vector<std::string>& cleared,
               const std::vector<std::pair<std::string, std::string>>& variables) {
     for (const std::string& name : cleared) change(name, {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults while whole endpoints run: lossy NICs, NICs that die and return, and peers that are gone.
+// Faults under whole endpoints: lossy NICs, NICs that die and return, and peers that are gone.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <memory>
@@ -35,7 +35,7 @@ TEST_CASE("faults__everything_arrives_over_bad_nics") {
   const std::vector<std::byte> data = pattern(2'000'000, 1);
   std::vector<std::byte> buffer(data.size());
   std::string faults = "loss=0.05,duplicate=0.01,reorder=0.05,seed=11";
-  // Memory NICs say that they need no checksum, as verbs do; damage would not be noticed there.
+  // Memory NICs say that they need no checksum, as verbs NICs do, so damage would go unnoticed.
   if (setting.driver == "udp") faults += ",corrupt=0.001,truncate=0.001";
   Tunables tunables = short_close();
   tunables.fragment_bytes = 4096;  // so many packets that each fault happens
@@ -70,12 +70,12 @@ TEST_CASE("faults__a_nic_dies_and_returns_and_nothing_fails") {
   };
   exchange();
   REQUIRE(pair.engine_a.inject_fault(1, "kill" + suffix) == Status::ok);
-  // A path that carries nothing is not known to be dead: traffic goes on until it is.
+  // Without traffic an endpoint can't know that a path is dead, so traffic goes on until it does.
   const auto is_down = [&] { return pair.a->nic_stats()[1].state == PathState::down; };
   const HangLimit limit;
   for (int i = 0; i < 5 || !(is_down() || limit.is_over()); ++i) exchange();
   CHECK(is_down());
-  // Where an engine's thread waited for a processor, its paths were silent too, and return.
+  // While an engine's thread waited for a processor, its other paths were silent too; they return.
   CHECK(pair.turn_until([&] { return pair.a->nic_stats()[0].state == PathState::up; }));
   REQUIRE(pair.engine_a.inject_fault(1, "revive" + suffix) == Status::ok);
   const bool returned =
@@ -86,7 +86,7 @@ TEST_CASE("faults__a_nic_dies_and_returns_and_nothing_fails") {
   CHECK(pair.a->stats().peer_failures == 0);
 }
 
-// The receiver's dead NIC has no fault layer: it is never asked, as it never brings anything.
+// The receiver's dead NIC has no fault layer that could report it; it just delivers nothing.
 TEST_CASE("faults__a_nic_that_falls_silent_is_noticed_by_silence") {
   const unsigned threads = GENERATE(0u, 1u);
   CAPTURE(threads);
@@ -106,7 +106,7 @@ TEST_CASE("faults__a_nic_that_falls_silent_is_noticed_by_silence") {
     REQUIRE(next_of(*a, *b).status == Status::ok);
     REQUIRE(buffer == data);
   };
-  // Where processes wait for a processor, the receiver may ask for what is missing before that.
+  // On a busy machine the receiver may ask for missing data before the sender notices the silence.
   bool by_silence = false;
   for (const HangLimit limit; !(by_silence || limit.is_over());) {
     for (int i = 0; i < 5; ++i) exchange();
@@ -128,7 +128,7 @@ TEST_CASE("faults__a_nic_that_falls_silent_is_noticed_by_silence") {
   CHECK(by_silence);
 }
 
-// Two that have met. Null: not all threads had a processor within the timeout.
+// Two endpoints in a session. Null if some thread had no processor within the timeout.
 std::unique_ptr<EndpointPair> met_within(const Setting& setting, std::uint64_t peer_timeout_ms) {
   Tunables tunables = short_close();
   tunables.longest_absence_ms = 0;
@@ -151,7 +151,7 @@ TEST_CASE("faults__a_peer_that_is_gone_is_a_typed_error_within_peer_timeout") {
   CAPTURE(setting);
   const std::vector<std::byte> data = pattern(1'000'000, 3);
   std::vector<std::byte> buffer(100);
-  // An engine's thread that waits for a processor for longer than this is gone as well.
+  // A peer whose engine thread waits for a processor for longer than this counts as gone, too.
   std::uint64_t peer_timeout_ms = 300;
   std::unique_ptr<EndpointPair> met = met_within(setting, peer_timeout_ms);
   for (; met == nullptr && peer_timeout_ms < test::kStandstillMs; peer_timeout_ms *= 10) {
@@ -182,7 +182,7 @@ TEST_CASE("faults__a_peer_that_is_gone_is_a_typed_error_within_peer_timeout") {
              event.peer == pair.b_of_a;
   }
   CHECK(named);
-  // From here on it is the call, or the operation's completion, that says so.
+  // From here on the call itself, or the completion of the operation, reports the failure.
   OperationId operation = kNoOperation;
   const Status status = pair.a->send(pair.b_of_a, 0, 1, data.data(), data.size(), {}, operation);
   if (status == Status::ok) {

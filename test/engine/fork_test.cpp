@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child of fork may do anything with its copies of engines and endpoints but use them: it is
-// refused, and the parent notices nothing.
+// A child of fork can't use its copies of engines and endpoints: every call is refused. It may do
+// anything else with them, and the parent notices nothing.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,8 +17,8 @@
 namespace hawser::engine {
 namespace {
 
-// What the child found, by the number of the first thing that is wrong; 0: nothing. Nothing of the
-// test's framework runs there.
+// Returns the number of the first error that the child found, or 0. The child runs nothing of the
+// test framework.
 int in_child(const std::function<int()>& child) {
   const pid_t pid = ::fork();
   REQUIRE(pid >= 0);
@@ -31,7 +31,7 @@ int in_child(const std::function<int()>& child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-// Every call; the number of the first that is not refused, or that gives what is the parent's.
+// Makes every call; returns the number of the first that isn't refused or gives away parent data.
 int first_not_refused(Endpoint& endpoint, PeerId peer, const Address& other) {
   std::array<std::byte, 8> data{};
   std::array<Completion, 4> completions;

@@ -51,7 +51,7 @@ TEST_CASE("IdleClock__yields_at_once_where_others_want_the_processor") {
   CHECK(idle.pause(kStart) == Advice::spin);
   idle.yielded(IdleClock::kLate);
   CHECK(idle.pause(kStart + proto::microseconds(1)) == Advice::yield);
-  // Also of the next wait: what others want doesn't end with ours.
+  // The next wait yields at once, too: other threads still want the processor when this wait ends.
   idle.progressed();
   CHECK(idle.pause(kStart + proto::microseconds(2)) == Advice::yield);
 }

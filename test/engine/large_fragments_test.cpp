@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fragments larger than the pieces that the unexpected store is made of. Only UDP NICs carry them.
+// Fragments larger than the pieces that make up the unexpected store. Only UDP NICs carry them.
 #include <algorithm>
 
 #include "test/engine/endpoint_pair.hpp"
@@ -12,8 +12,8 @@ constexpr std::size_t kPiece = 4096;
 
 }  // namespace
 
-// M13, M14: the store has room for two large fragments and a half; what it can't hold whole it
-// doesn't hold at all, and everything arrives.
+// M13, M14: the store has room for two and a half large fragments. It stores none in part, and
+// everything arrives.
 TEST_CASE("large_fragments__the_store_holds_them_in_pieces") {
   const std::size_t bytes =
       GENERATE(std::size_t{1}, kPiece, kPiece + 1, 6 * kPiece, 6 * kPiece + 17);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends whose bytes a receiver in the same process reads where they are: when they complete, and
-// that their memory is the caller's from then on.
+// Sends whose bytes a receiver in the same process reads in place: when they complete, and that the
+// caller owns their memory from then on.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -24,8 +24,8 @@ TEST_CASE("lent_sends__are_given_back_in_the_turn_that_reads_them") {
   post_send(*pair.a, pair.b_of_a, 1, sent);
   CHECK(pair.next(*pair.b).status == Status::ok);
   CHECK(received == sent);
-  // The receiver takes no further turn, and the sender fewer than a memory NIC has patience for.
-  // (One that stood still before some turn may send again in a later one.)
+  // The receiver takes no more turns. The sender takes fewer than a memory NIC's patience lasts.
+  // (If the sender stood still before some turn, it may retransmit in a later one.)
   Completion completion;
   std::size_t count = 0;
   bool given_back = false;
@@ -40,8 +40,8 @@ TEST_CASE("lent_sends__are_given_back_in_the_turn_that_reads_them") {
   CHECK(completion.released);
 }
 
-// Each buffer is written anew as soon as its send has completed, which is long before its receiver
-// may have looked at the message.
+// The test rewrites each buffer as soon as its send has completed, which is long before the
+// receiver may have looked at the message.
 TEST_CASE("lent_sends__have_their_memory_back_with_the_completion") {
   const Setting setting = GENERATE(Setting{"memory", 0}, Setting{"memory", 1});
   CAPTURE(setting);

@@ -28,7 +28,7 @@ HostNic port(const std::string& name, const std::string& device) {
   return {.name = "verbs:" + name, .device = device, .up = true};
 }
 
-// A host with all kinds.
+// A host with NICs of all kinds.
 std::vector<HostNic> host() {
   HostNic down = udp("10.3.0.7", "eth3");
   down.up = false;
@@ -93,7 +93,7 @@ TEST_CASE("choose_nics__by_interface") {
   CHECK(names("if:docker0") == Names{"udp:172.17.0.1"});
   CHECK(names("if:lo") == Names{"udp:127.0.0.1"});
   CHECK(names(" if:eth0 , ib0 ") == Names{"udp:10.0.0.7", "udp:fd02::7"});
-  // A name is whole: eth1 is not the beginning of eth10.
+  // A name matches as a whole: eth1 does not match eth10.
   CHECK_THAT(error_of("if:eth1"), Contains("\"if:eth1\" choose no NIC of this host"));
 }
 
@@ -104,10 +104,10 @@ TEST_CASE("choose_nics__by_prefix") {
   CHECK(names("net:fd00::/14") == Names{"udp:fd00::7", "udp:fd02::7"});
   CHECK(names("net:10.0.0.8/32") == Names{"udp:10.0.0.8"});
   CHECK(names("net:127.0.0.0/8") == Names{"udp:127.0.0.1"});
-  // All of the host's addresses, but not the container's bridge.
+  // This matches all addresses of the host, but leaves out the container bridge.
   CHECK(names("net:0.0.0.0/0") == Names{"udp:10.0.0.7", "udp:10.1.0.7"});
   CHECK(names("net:172.16.0.0/12") == Names{"udp:172.17.0.1"});
-  // A device is one NIC, by the first item that matches it.
+  // A device gives one NIC, chosen by the first item that matches it.
   CHECK(names("net:fd00::/16,net:10.0.0.0/8") == Names{"udp:fd00::7", "udp:10.1.0.7"});
 }
 
@@ -141,10 +141,10 @@ TEST_CASE("choose_nics__names_are_taken_as_they_are") {
   CHECK(names("udp:127.0.0.2,memory:x,memory:x,verbs:mlx5_7:1@3") ==
         Names{"udp:127.0.0.2", "memory:x", "memory:x", "verbs:mlx5_7:1@3"});
   CHECK(names("192.0.2.1,fd00::9") == Names{"udp:192.0.2.1", "udp:fd00::9"});
-  // The engine waits for it, or says why it can't be had.
+  // The engine waits for a tentative address, or says why it can't have it.
   const std::vector<HostNic> nics{in_state(udp("fd00::7", "eth0"), AddressState::tentative)};
   CHECK(names("udp:fd00::7", nics) == Names{"udp:fd00::7"});
-  // A second NIC of the device is named, not chosen.
+  // A second NIC of a device is used only if it is named.
   CHECK(names("udp:10.0.0.8,if:eth*") == Names{"udp:10.0.0.8", "udp:10.1.0.7"});
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("choose_nics__addresses_that_are_not_preferred_are_left_out_with_a_lin
   CHECK_THAT(error_of("if:eth1", nics), Contains("udp:fd08::1 (eth1): its address is") &&
                                             Contains(word) &&
                                             Contains("udp:fd07::1 (eth0): no item matches it"));
-  // Another address of its device serves: nothing is lost.
+  // Another address of its device is usable, so nothing is lost.
   CHECK(choose_nics("", std::vector{udp("10.8.0.1", "eth1"), nics[1]}).notes.empty());
 }
 
@@ -224,13 +224,13 @@ TEST_CASE("choose_nics__what_matches_nothing_beside_others_costs_a_line") {
   CHECK_THAT(choice.notes[0], Contains("if:eth7 matches nothing of this host"));
 }
 
-// In NCCL_SOCKET_IFNAME ^eth1 leaves out eth10 as well.
+// In NCCL_SOCKET_IFNAME, ^eth1 leaves out eth10 as well.
 TEST_CASE("choose_nics__a_name_that_only_begins_another_is_told") {
   const NicChoice choice = choose_nics("^eth1", host());
   REQUIRE(choice.notes.size() == 1);
   CHECK_THAT(choice.notes[0], Contains("!eth1 leaves nothing out, not eth10 either; write !eth1*"));
   CHECK(choose_nics("^docker0", host()).notes.empty());
-  CHECK(choose_nics("!virbr0", host()).notes.empty());  // one list for all hosts
+  CHECK(choose_nics("!virbr0", host()).notes.empty());  // a list may serve many hosts
 }
 
 TEST_CASE("choose_nics__at_most_sixteen") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start ends when the endpoints are there: after it, messages take nothing from the heap.
+// The start ends when the endpoints exist. After it, messages take nothing from the heap.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace hawser::engine {
 namespace {
 
 TEST_CASE("Endpoint__no_heap_after_start") {
-  // The guard counts this thread: inline it makes the progress too.
+  // The guard counts this thread, which also makes the progress if there are no engine threads.
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
   const std::vector<std::byte> data = pattern(300'000, 1);

@@ -23,8 +23,8 @@ namespace {
 
 using proto::PacketBuffer;
 
-// As a program of DPDK does it, before it makes an engine. EAL can't be ended: the other pools of
-// this process are made first.
+// Starts EAL as a program that uses DPDK does before it makes an engine. EAL can't be ended, so the
+// test makes the other pools of this process first.
 void start_eal() {
   if (rte_lcore_count() != 0) return;
   static std::array<std::string, 8> words = {
@@ -79,8 +79,8 @@ TEMPLATE_TEST_CASE("PacketPool__gives_the_buffer_used_last", "", StackPacketPool
   pool.give(std::span(&second, 1));
 }
 
-// Random takes and gives beside a set of what is outside. Sizes around the cache's, so that it is
-// filled from, and flushed to, the ring behind it.
+// Takes and gives at random, and compares with a set of the buffers that are out. The amounts are
+// around the size of the cache, so that it is filled from, and flushed to, the ring behind it.
 TEMPLATE_TEST_CASE("PacketPool__agrees_with_a_model", "", StackPacketPool, MempoolPacketPool) {
   prepare<TestType>();
   const auto seed = GENERATE(1u, 2u, 3u);
@@ -121,7 +121,7 @@ TEMPLATE_TEST_CASE("PacketPool__too_large_for_memory_is_one_sentence", "", Stack
   }
 }
 
-// What a process gets besides is nothing: no thread, no descriptor, no file.
+// A pool costs the process no thread, no descriptor and no file.
 TEST_CASE("PacketPool__takes_nothing_of_the_process_but_memory") {
   const auto count = [](const char* folder) {
     return std::distance(std::filesystem::directory_iterator(folder), {});

@@ -22,7 +22,7 @@ Tunables few_places() {
   return tunables;
 }
 
-// A question, its answer, and how either end lets go.
+// The client asks a question and the server answers. Returns the client's name at the server.
 PeerId serve(Endpoint& server, Endpoint& client) {
   PeerId to = kAnyPeer;
   REQUIRE(client.connect(server.address(), to) == Status::ok);
@@ -68,7 +68,7 @@ TEST_CASE("Partners__more_than_there_are_places_come_and_go") {
     }
     before = peer;
     if (server_disconnects) REQUIRE(server->disconnect(peer) == Status::ok);
-    // Its last word is heard by who is turned.
+    // The server must take turns to hear the client's goodbye.
     std::atomic<bool> done = false;
     std::thread closer([&] {
       client.reset();
@@ -115,8 +115,8 @@ TEST_CASE("Partners__that_find_no_place_are_told_and_so_is_who_has_none") {
   CHECK(told);
 }
 
-// Two processes by one name and of one epoch: who comes second is told why its call comes to
-// nothing, and who came first is none the worse.
+// Two processes have the same name and epoch. The second one is told why its call fails, and the
+// first one is not disturbed.
 TEST_CASE("Partners__of_a_name_that_is_taken_are_told_so") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

@@ -5,8 +5,8 @@
 
 #include "engine/bootstrap/pmix_abi.hpp"
 
-// What engine/bootstrap/pmix_abi.hpp declares is what the library's own header does. Compiled where
-// there is one; it has nothing to run.
+// Checks at compile time that engine/bootstrap/pmix_abi.hpp declares the same as the library's own
+// header. It is compiled where that header exists, and has nothing to run.
 #include <pmix.h>
 
 namespace hawser::engine::pmix {

@@ -14,13 +14,13 @@
 namespace hawser::engine {
 namespace {
 
-// What a launcher and the other ranks would do, and what was asked of them.
+// Simulates a launcher and the other ranks, and records the calls made to them.
 struct World {
   std::uint32_t rank = 0;
   std::map<std::string, std::uint32_t> job = {{"pmix.job.size", 4}, {"pmix.local.size", 2}};
   std::map<std::string, std::uint32_t> process = {{"pmix.lrank", 1}};
   std::string put;                                    // by this rank
-  std::optional<std::string> rank_0 = "@10.0.0.1:7";  // what it has put; nothing: no answer
+  std::optional<std::string> rank_0 = "@10.0.0.1:7";  // what rank 0 has put; empty: no answer
   bool all_come = true;
   std::vector<std::string> calls;
 };
@@ -66,7 +66,7 @@ const std::vector<std::string> kVariables = {"HAWSER_RENDEZVOUS"};
 
 PmixJob job_in(World& world) { return PmixJob(std::make_unique<FakePmix>(world)); }
 
-// What the job says when it ends badly; `call` gets the name of the PMIx call, if it is one.
+// The text of the error that `work` throws. `call` gets the name of the failed PMIx call, if any.
 template <class Work>
 std::string error_of(Work work, std::string* call = nullptr) {
   try {
@@ -148,7 +148,7 @@ TEST_CASE("pmix_job__who_does_not_come_to_the_fence_is_not_waited_for") {
                Catch::Matchers::StartsWith(
                    "PMIx_Fence: not all 4 ranks came within 2 s; the messages of the others"));
   }
-  // Finalizing may wait for those who don't come.
+  // Finalizing could wait for the ranks that don't come.
   CHECK(world.calls == Calls{"init", "fence"});
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ports of RDMA devices the tests' verbs NICs are on.
+// Which ports of RDMA devices the verbs NICs of the tests use.
 #pragma once
 
 #include <cstdlib>
@@ -11,13 +11,13 @@
 
 namespace hawser::test {
 
-// Whether somebody has named ports of devices of his own. Tests that pull cables, delete devices or
-// have the network mark packets are made for soft RoCE, and tagged [soft].
+// The ports that HAWSER_TEST_PORTS names, or null. Tests that pull cables, delete devices or have
+// the network mark packets are made for soft RoCE, and tagged [soft].
 inline const char* named_rdma_ports() { return std::getenv("HAWSER_TEST_PORTS"); }
 
-// The two ends of a cable, and maybe those of another one: soft RoCE's and the double's, or those
-// that HAWSER_TEST_PORTS names, separated by commas, as in --nic verbs:PORT. Each end reaches the
-// other; both may be the same port.
+// The two ends of a cable, and maybe those of another one: the ports of soft RoCE and of the
+// double, or those in HAWSER_TEST_PORTS. That lists ports as in --nic verbs:PORT, separated by
+// commas. Each end reaches the other; both may be the same port.
 inline std::vector<std::string> rdma_ports() {
   const char* const named = named_rdma_ports();
   std::istringstream text(named != nullptr ? named : "rxe_a0,rxe_b0,rxe_a1,rxe_b1");
@@ -29,7 +29,7 @@ inline std::vector<std::string> rdma_ports() {
       " ports; two are the ends of a cable, four those of two: mlx5_0,mlx5_1");
 }
 
-// The same of the kernel's devices.
+// The same ports, but only those of devices that the kernel has.
 inline std::vector<std::string> present_rdma_ports() {
   std::vector<std::string> ports = rdma_ports();
   for (const std::string& port : ports) {

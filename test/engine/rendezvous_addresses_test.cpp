@@ -22,10 +22,10 @@ namespace {
 
 using test::kHangLimitMs;
 
-// A listener of the test's own, at an address of loopback.
+// A listener on a loopback address that only the test uses.
 class Listener {
  public:
-  // Port 0: any.
+  // Port 0 lets the kernel choose.
   Listener(const std::string& address, int backlog)
       : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     bootstrap::Endpoint endpoint = bootstrap::resolve(address).front();
@@ -42,7 +42,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   [[nodiscard]] const std::string& address() const { return address_; }
-  // From here on the kernel drops whoever calls.
+  // From here on the kernel drops every connection attempt.
   void swallow() { callers_.push_back(connect_raw(address_)); }
   [[nodiscard]] int accept() const { return ::accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC); }
 

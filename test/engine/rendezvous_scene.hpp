@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the rendezvous share.
+// Helpers for the tests of the rendezvous.
 #pragma once
 
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ inline std::vector<std::byte> bytes_of(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Runs one thread a rank; the first failure that one of them throws is thrown here.
+// Runs one thread per rank and rethrows the first failure that any of them throws.
 inline void run_ranks(std::uint32_t count, const std::function<void(std::uint32_t rank)>& run) {
   std::mutex mutex;
   std::exception_ptr failure;
@@ -44,7 +44,7 @@ inline void run_ranks(std::uint32_t count, const std::function<void(std::uint32_
   if (failure) std::rethrow_exception(failure);
 }
 
-// What `call` fails with; its text is one line and not empty.
+// The error that `call` throws. Its text must be one line and not empty.
 template <class Call>
 BootstrapError error_of(Call&& call) {
   try {

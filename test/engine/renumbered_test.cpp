@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoints over UDP whose device gets another address while a session lives: in a child process
-// with a network namespace of its own.
+// Endpoints over UDP whose device gets another address while a session lives. They run in a child
+// process with a network namespace of its own.
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ struct Ends {
     if (b->connect(a->address(), a_of_b) != Status::ok) ::_exit(2);
   }
 
-  // A message each way. Both ends sleep in between as they like.
+  // Exchanges a message in each direction. Both ends may sleep in between.
   [[nodiscard]] bool exchange(std::uint64_t tag) {
     constexpr std::uint64_t kAll = ~std::uint64_t{0};
     std::vector<std::byte> out(100'000, std::byte{7});
@@ -75,7 +75,7 @@ struct Ends {
   }
 };
 
-// The number of the first thing that is wrong; 0: nothing.
+// Returns the number of the first error, or 0.
 int renumber(unsigned threads) {
   for (const char* const words :
        {"link set lo up", "link add d0 type veth peer name p0",
@@ -85,11 +85,11 @@ int renumber(unsigned threads) {
   }
   Ends ends(threads);
   if (!ends.exchange(1)) return 4;
-  // As when an address service gives another: first the old one goes.
+  // An address service that assigns another address removes the old one first.
   if (!ip("addr del 10.9.0.1/24 dev d0") || !ends.hears(Event::Kind::nic_down)) return 5;
   if (!ip("addr add 10.9.0.77/24 dev d0") || !ends.hears(Event::Kind::nic_moved)) return 6;
   if (!ends.exchange(2)) return 7;
-  // Then the new one comes first.
+  // Now the new address comes before the old one goes.
   if (!ip("addr add 10.9.0.99/16 dev d0") || !ip("addr del 10.9.0.77/24 dev d0")) return 8;
   if (!ends.hears(Event::Kind::nic_moved) || !ends.exchange(3)) return 9;
   return ends.a->stats().sessions_established == 1 ? 0 : 10;

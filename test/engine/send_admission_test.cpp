@@ -15,7 +15,7 @@ TEST_CASE("SendAdmission__limits_how_many_are_unfinished") {
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 4; ++i) REQUIRE(admission.admit(peer));
     CHECK_FALSE(admission.admit(peer));
-    // However long the oldest one takes, others come and go.
+    // However long the oldest send takes, others come and go.
     for (int i = 0; i < 100; ++i) {
       admission.finish(peer);
       REQUIRE(admission.admit(peer));

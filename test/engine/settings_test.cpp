@@ -111,7 +111,7 @@ TEST_CASE("check__a_nic_is_named_once") {
         "NIC \"udp:0:0::1\" is named twice, first as \"udp:::1\"");
   CHECK(error({"verbs:mlx5_0", "udp:::1", "verbs:mlx5_0:1"}) ==
         "NIC \"verbs:mlx5_0:1\" is named twice, first as \"verbs:mlx5_0\"");
-  // Other addresses, ports and GIDs; and of one fabric as many as are wanted.
+  // These differ in address, port or GID. A memory fabric may be named any number of times.
   for (const std::vector<std::string>& nics : std::vector<std::vector<std::string>>{
            {"udp:127.0.0.1", "udp:127.0.0.11", "udp:::1"},
            {"verbs:mlx5_0", "verbs:mlx5_0:2", "verbs:mlx5_1", "verbs:mlx5_0:1@3"},
@@ -124,7 +124,7 @@ TEST_CASE("check__a_nic_is_named_once") {
 TEST_CASE("complaint_about_faults__names_the_word") {
   CHECK(complaint_about_faults("").empty());
   CHECK(complaint_about_faults("loss=0.1,seed=7,kill:event").empty());
-  CHECK(complaint_about_faults("revive:moved").empty());  // which most NICs can't
+  CHECK(complaint_about_faults("revive:moved").empty());  // though most NICs can't do it
   CHECK_THAT(complaint_about_faults("kill,die"), Contains("\"die\" is not a word"));
   CHECK_THAT(complaint_about_faults("loss=2"), Contains("\"loss=2\" is not a probability"));
 }
@@ -143,7 +143,7 @@ TEST_CASE("Engine__errors_of_its_constructors_are_one_sentence") {
 }
 
 TEST_CASE("Engine__a_fault_that_a_nic_can_not_do_is_an_error_and_not_an_end") {
-  // Memory NICs need no checksum, so damage would be believed.
+  // Memory NICs need no checksum, so damaged bytes would be delivered.
   const unsigned threads = GENERATE(0u, 1u);
   EngineConfig config;
   config.nics = {"memory:x"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much stack calls take, so that fibres, and threads with small stacks, can make them.
-// docs/api.md has the table. Sanitizers and unoptimized builds have other frames.
+// How much stack the calls take, so that fibres, and threads with small stacks, can make them.
+// docs/api.md has the table. Sanitizers and unoptimized builds have other frame sizes.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -27,7 +27,7 @@ constexpr std::size_t kStack = 4096 * 1024;  // a sanitizer takes a megabyte for
 constexpr std::size_t kGuard = 64 * 1024;
 constexpr std::uint8_t kPaint = 0xa5;
 
-// A thread whose stack is painted before it begins.
+// A thread whose stack is filled with a pattern before it begins.
 class PaintedStack {
  public:
   PaintedStack() {
@@ -41,7 +41,7 @@ class PaintedStack {
   PaintedStack(const PaintedStack&) = delete;
   PaintedStack& operator=(const PaintedStack&) = delete;
 
-  // How many bytes below its own frame `run` takes.
+  // Returns how many bytes below its own frame `run` uses.
   [[nodiscard]] std::size_t depth_of(std::function<void()> run) {
     std::fill_n(memory_, kStack, kPaint);
     run_ = std::move(run);
@@ -70,7 +70,7 @@ class PaintedStack {
   std::function<void()> run_;
 };
 
-// Messages of all kinds, and what a program that polls does beside them. Nothing here has a large
+// Messages of all kinds, and the other calls of a program that polls. No function here has a large
 // frame of its own.
 struct Calls {
   EndpointPair& pair;
@@ -118,7 +118,7 @@ struct Calls {
   }
 };
 
-// The limits of docs/api.md.
+// The limits that docs/api.md states.
 #ifdef HAWSER_FRAMES_ARE_THOSE_OF_A_RELEASE
 constexpr std::size_t kMostOfATurn = 8 * 1024;
 constexpr std::size_t kMostOfAllElse = 32 * 1024;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole endpoints over RDMA devices: two hosts' worth of NICs, joined by two cables (test/vm/). The
+// Whole endpoints over RDMA devices: the NICs of two hosts, joined by two cables (test/vm/). The
 // NICs of one cable don't reach those of the other, as in a rail-optimised fabric.
 #include <fcntl.h>
 #include <linux/udmabuf.h>
@@ -26,7 +26,7 @@ void run(const std::string& command) {
   REQUIRE(std::system(command.c_str()) == 0);
 }
 
-// A mapping that is nobody else's.
+// A mapping that nothing else uses.
 struct Mapped {
   explicit Mapped(std::size_t size) : bytes(size), data(map(nullptr, 0)) {}
   ~Mapped() { ::munmap(data, bytes); }
@@ -38,7 +38,7 @@ struct Mapped {
     REQUIRE(mapped != MAP_FAILED);
     return static_cast<std::byte*>(mapped);
   }
-  // Other pages, of the same addresses.
+  // Puts other pages at the same addresses.
   void replace() const { REQUIRE(map(data, MAP_FIXED) == data); }
   [[nodiscard]] std::span<const std::byte> fill(std::uint64_t seed) const {
     const std::vector<std::byte> now = pattern(bytes, seed);
@@ -61,7 +61,7 @@ TEST_CASE("VerbsEndpoint__sends_and_receives") {
     pair.exchange(*pair.a, bytes, seed++);
     pair.exchange(*pair.b, bytes, seed++);
   }
-  // A NIC takes part once its device knows the way to the other end, which takes a moment.
+  // A NIC carries messages once its device has resolved the other end, which takes a moment.
   const auto unused = [&] {
     std::string names;
     for (const Endpoint* const endpoint : {pair.a.get(), pair.b.get()}) {
@@ -92,7 +92,7 @@ TEST_CASE("VerbsEndpoint__sends_in_place_and_never_what_was_mapped_there_before"
     CHECK(std::ranges::equal(received, bytes));
   };
   for (std::uint64_t round = 1; round <= 20; ++round) {
-    // Until it is registered; then the device reads the pages that are there now.
+    // Send until the memory is registered. From then on the device reads the pages of that moment.
     const std::uint64_t made = pair.a->stats().registrations_made;
     const std::uint64_t hits = pair.a->stats().registration_hits;
     for (const HangLimit limit; pair.a->stats().registrations_made == made && !limit.is_over();) {
@@ -128,18 +128,19 @@ TEST_CASE("VerbsEndpoint__registers_memory_of_the_program") {
   CHECK(pair.a->stats().payload_bytes_in_place >= memory.bytes);
   CHECK(pair.a->stats().payload_bytes_copied == 0);
   CHECK(pair.a->deregister_memory(id, &why) == Status::ok);
-  // Soft RoCE has no memory of other devices.
+  // Soft RoCE can't use the memory of other devices.
   const DmabufRange range{0, 0, 4096, memory.data};
   CHECK(pair.a->register_dmabuf(range, id, &why) != Status::ok);
   CHECK_FALSE(why.empty());
-  // What isn't mapped.
+  // This address isn't mapped.
   const auto* const nowhere = reinterpret_cast<const std::byte*>(std::uintptr_t{4096});
   CHECK(pair.a->register_memory(nowhere, 4096, id, &why) == Status::invalid_argument);
 }
 
 // Pages of a memory file as a dma-buf, which the kernel makes without any device (/dev/udmabuf).
-// Hidden, as soft RoCE takes no dma-bufs: for ports that HAWSER_TEST_PORTS names. A filter of what
-// is left out finds hidden ones, too, and has to leave this out as well.
+// The case is hidden, since soft RoCE accepts no dma-bufs: it is for ports that HAWSER_TEST_PORTS
+// names. Catch2 runs hidden cases too if a filter only excludes: such a filter must exclude this
+// one.
 TEST_CASE("VerbsEndpoint__sends_from_a_dmabuf", "[.][dmabuf]") {
   constexpr std::size_t kBytes = 1 << 20;
   const int file = ::memfd_create("dmabuf", MFD_ALLOW_SEALING | MFD_CLOEXEC);
@@ -201,7 +202,7 @@ TEST_CASE("VerbsEndpoint__goes_on_over_the_other_cable_and_takes_the_first_back"
   const auto carried_by_first = [&] { return pair.b->nic_stats()[0].packets_received; };
   const std::uint64_t before = carried_by_first();
   std::uint64_t seed = 4;
-  // Until its paths are probed and carry again.
+  // Send until the NIC's paths have been probed and carry packets again.
   for (const HangLimit limit; carried_by_first() < before + 20 && !limit.is_over();) {
     pair.exchange(*pair.a, 100'000, seed++);
   }

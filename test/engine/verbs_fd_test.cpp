@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The descriptor of an endpoint that its caller's event loop moves, over NICs that wake only who
-// has armed them.
+// The descriptor of an endpoint that its caller's event loop drives, over NICs that wake only a
+// caller that has armed them.
 #include <poll.h>
 
 #include <array>
@@ -19,7 +19,7 @@ bool readable(int fd, int milliseconds) {
   return ::poll(&polled, 1, milliseconds) == 1;
 }
 
-// As a loop that has nothing else to do: until the descriptor lets it sleep.
+// Polls like an event loop with nothing else to do, until the descriptor lets it sleep.
 bool gets_quiet(Endpoint& endpoint, int fd) {
   std::array<Completion, 8> none;
   for (const HangLimit limit; !limit.is_over();) {
@@ -29,7 +29,7 @@ bool gets_quiet(Endpoint& endpoint, int fd) {
   return false;
 }
 
-// No timer of the protocol goes off while a test waits.
+// With these tunables no timer of the protocol fires while a test waits.
 Tunables without_timers() {
   Tunables tunables = patient();
   tunables.rest_after_ms = 3'600'000;
@@ -42,7 +42,7 @@ void send_short(VerbsPair& pair, std::uint64_t tag) {
   post_send(*pair.a, pair.b_of_a, tag, data, {});
 }
 
-// Moves both by polling alone, so that nobody has armed anything, until all sends are over.
+// Drives both endpoints by polling alone, which arms nothing, until all sends have completed.
 void settle(VerbsPair& pair, std::size_t sends) {
   std::array<Completion, 8> sent;
   for (std::size_t over = 0; over < sends;) {
@@ -61,7 +61,7 @@ TEST_CASE("VerbsFd__wakes_for_what_comes_after_completions_were_handed_out") {
     received[i].resize(8);
     post_receive(*pair.b, kAnyPeer, 100 + i, received[i]);
   }
-  // Two have come before anybody looks for completions.
+  // Two messages have arrived before the receiver is polled for completions.
   send_short(pair, 100);
   send_short(pair, 101);
   settle(pair, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two endpoints with a verbs NIC at each end of two cables, rxe_a0 to rxe_b0 and rxe_a1 to rxe_b1
-// or those of rdma_ports.hpp, and the messages between them. The NICs of one cable don't reach
-// those of the other, as in a rail-optimised fabric.
+// Two endpoints with a verbs NIC at each end of two cables, and the messages between them. The
+// cables join rxe_a0 to rxe_b0 and rxe_a1 to rxe_b1, or are those of rdma_ports.hpp. The NICs of
+// one cable don't reach those of the other, as in a rail-optimised fabric.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ inline Tunables patient() {
   return tunables;
 }
 
-// Of one end, 0 or 1, of all cables.
+// The NICs at end 0 or 1 of all cables.
 inline std::vector<std::string> verbs_nics(std::size_t end) {
 #ifdef HAWSER_FAKE_RIGS
   const std::vector<std::string> ports = test::rdma_ports();
@@ -46,13 +46,13 @@ struct VerbsPair {
 
   Completion next(Endpoint& mine) { return next_of(mine, &mine == a.get() ? *b : *a); }
 
-  // As EndpointPair's.
+  // Like EndpointPair::turn_until.
   template <class Condition>
   [[nodiscard]] bool turn_until(Condition&& condition) {
     return engine::turn_until(*a, *b, condition);
   }
 
-  // A message from `from`, received and compared.
+  // Sends a message from `from`, receives and compares it.
   void exchange(Endpoint& from, std::size_t bytes, std::uint64_t seed) {
     Endpoint& to = &from == a.get() ? *b : *a;
     const std::vector<std::byte> sent = pattern(bytes, seed);
@@ -68,7 +68,7 @@ struct VerbsPair {
     CHECK(at_sender.released);
   }
 
-  // Until no send of either is unreaped.
+  // Waits until both endpoints have reaped all their sends.
   [[nodiscard]] bool gets_quiet() {
     for (const HangLimit limit; !limit.is_over();) {
       a->wait({}, 1'000'000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device holds longer than anything else of a send: who waits gets it back when the device
-// lets go, though no packet comes and no timer of the protocol goes off.
+// A device holds a send buffer longer than everything else of the send. The waiting caller gets the
+// buffer back when the device lets go, although no packet comes and no protocol timer fires.
 #include <poll.h>
 
 #include <array>
@@ -23,7 +23,7 @@ Tunables without_timers() {
   return tunables;
 }
 
-// A registered send of `pair.a` that is at its end by `end`, while the device still holds it.
+// A registered send of `pair.a` that `end` ends while the device still holds its bytes.
 template <class End>
 RegistrationId end_a_held_send(VerbsPair& pair, Cables& cables, std::vector<std::byte>& bytes,
                                End end) {
@@ -34,7 +34,7 @@ RegistrationId end_a_held_send(VerbsPair& pair, Cables& cables, std::vector<std:
   std::array<Completion, 8> completions;
   const std::uint64_t before = pair.a->stats().payload_bytes_in_place;
   post_send(*pair.a, pair.b_of_a, 100, bytes, {});
-  // Until the device has it.
+  // Wait until the device has the send.
   const HangLimit limit;
   while (pair.a->stats().payload_bytes_in_place == before && !limit.is_over()) {
     CHECK(pair.a->wait(completions, kSecond / 1000) == 0);
@@ -47,7 +47,7 @@ RegistrationId end_a_held_send(VerbsPair& pair, Cables& cables, std::vector<std:
   return registration;
 }
 
-// The device lets go, and nobody says so.
+// The device lets go without any event.
 void check_given_back(VerbsPair& pair, Cables& cables, RegistrationId registration) {
   std::array<Completion, 8> completions;
   CHECK(pair.a->wait(completions, kSecond / 10) == 0);

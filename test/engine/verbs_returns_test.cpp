@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole endpoints over the double of libibverbs, whose devices leave and return as others: every
-// message arrives, and the NIC that is back carries its share again, wherever it is now.
+// Whole endpoints over the double of libibverbs. Its devices leave and return as other devices.
+// Every message arrives, and the NIC that returns carries its share again, wherever it is now.
 #include <cerrno>
 
 #include "engine/driver/verbs/verbs.hpp"
@@ -19,8 +19,8 @@ using test::fake::Fabric;
 // Packets that the first NIC of `to` has received.
 std::uint64_t by_first(const Endpoint& to) { return to.nic_stats()[0].packets_received; }
 
-// Messages both ways, until both first NICs have received again. Probes of paths that are down come
-// some time apart.
+// Sends messages in both directions until both first NICs have received again. That takes a while,
+// since the probes of a path that is down come some time apart.
 bool carries_again(VerbsPair& pair, std::uint64_t& seed) {
   const std::uint64_t a = by_first(*pair.a);
   const std::uint64_t b = by_first(*pair.b);
@@ -43,7 +43,7 @@ test::fake::DeviceSettings device_with(const char* gid) {
   return device;
 }
 
-// What an endpoint is told of its first NIC by that NIC's driver.
+// The events about its first NIC that an endpoint gets from the NIC's driver.
 struct Told {
   bool down = false;
   bool up = false;
@@ -60,7 +60,7 @@ struct Told {
   }
 };
 
-// Messages both ways, until `a` is told so.
+// Sends messages in both directions until `a` gets this event.
 bool is_told(VerbsPair& pair, Told& told, bool Told::*what, std::uint64_t& seed) {
   for (const HangLimit limit; !limit.is_over();) {
     told.look(*pair.a);
@@ -76,7 +76,7 @@ bool is_told(VerbsPair& pair, Told& told, bool Told::*what, std::uint64_t& seed)
 struct Failure {
   const char* name;
   void (*strike)(Fabric&);
-  bool moves;  // it returns with other queue pairs
+  bool moves;  // the NIC returns with other queue pairs
 };
 std::ostream& operator<<(std::ostream& out, const Failure& failure) { return out << failure.name; }
 
@@ -147,7 +147,7 @@ TEST_CASE("VerbsReturns__port_goes_down_and_up") {
   CHECK(pair.gets_quiet());
 }
 
-// A port that tells nobody that it is down: what is sent completes well, and is lost.
+// A port goes down without an event: sends complete with success, and are lost.
 TEST_CASE("VerbsReturns__silent_loss_with_good_completions") {
   Cables cables(RoceV6{}, IBV_MTU_4096);
   const auto set_silently = [&](ibv_port_state state) {
@@ -181,7 +181,7 @@ TEST_CASE("VerbsReturns__silent_loss_with_good_completions") {
   CHECK(carries_again(pair, seed));
   Told told;
   told.look(*pair.a);
-  CHECK_FALSE(told.down);  // its driver knows nothing of it
+  CHECK_FALSE(told.down);  // its driver noticed nothing
   CHECK(pair.gets_quiet());
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("VerbsReturns__ends_in_different_partitions_find_nobody_and_the_ports_
     post_send(*pair.a, pair.b_of_a, 1, sent);
     CHECK(pair.next(*pair.a).status == Status::peer_unreachable);
   }
-  // Another time with patience: a resolver's thread may wait for a processor for long.
+  // Now with a long timeout, since a thread of the resolver may wait long for a processor.
   Tunables tunables = patient();
   tunables.peer_timeout_ms = 600'000;
   VerbsPair pair(0, tunables);
@@ -233,7 +233,7 @@ TEST_CASE("VerbsReturns__device_is_removed_and_added_again_elsewhere") {
   REQUIRE(carries_again(pair, seed));
   for (const char* const gid : {"fe80::aa0", "fe80::aa1", "fe80::a0"}) {
     CAPTURE(gid);
-    // With a message under way.
+    // A message is under way meanwhile.
     std::vector<std::byte> received(3'000'000);
     const std::vector<std::byte> sent = pattern(received.size(), 77);
     post_receive(*pair.b, kAnyPeer, 1'000'000, received);
@@ -265,7 +265,7 @@ TEST_CASE("VerbsReturns__gid_of_either_end_changes") {
   CHECK(carries_again(pair, seed));
   give("rxe_b0", "10.0.0.78");
   CHECK(carries_again(pair, seed));
-  // Both ends of a cable at once.
+  // Both ends of a cable get new addresses at once.
   give("rxe_a0", "10.0.0.79");
   give("rxe_b0", "10.0.0.80");
   CHECK(carries_again(pair, seed));

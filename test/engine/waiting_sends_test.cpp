@@ -12,8 +12,8 @@
 namespace hawser::engine {
 namespace {
 
-// Beside a deque a peer: each peer's sends leave in order, a peer whose first can't go keeps the
-// rest of its own and nobody else's.
+// Compares with one deque per peer. Each peer's sends leave in order. A peer whose first send can't
+// go holds back the rest of its own sends and those of no other peer.
 TEST_CASE("WaitingSends__agrees_with_a_queue_a_peer") {
   constexpr std::size_t kPeers = 5;
   constexpr std::uint32_t kOperations = 40;
@@ -40,8 +40,8 @@ TEST_CASE("WaitingSends__agrees_with_a_queue_a_peer") {
       waiting.push(PeerId{static_cast<std::uint32_t>(peer)}, index);
       model[peer].push_back(index);
     } else {
-      const std::size_t stuck = random() % (kPeers + 1);  // this peer's can't go
-      std::size_t budget = random() % 20;                 // and of the others, so many
+      const std::size_t stuck = random() % (kPeers + 1);  // this peer's sends can't go
+      std::size_t budget = random() % 20;                 // so many sends of others can
       bool any = false;
       const bool taken = waiting.retry([&](std::uint32_t index) {
         const std::size_t peer = peer_of[index];

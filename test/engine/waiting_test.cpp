@@ -26,7 +26,7 @@ std::atomic<int> timers_set{0};
 
 }  // namespace
 
-// Goes before libc's, and counts.
+// Replaces libc's function, and counts the calls.
 extern "C" int timerfd_settime(int fd, int flags, const itimerspec* set,
                                itimerspec* before) noexcept {
   ++timers_set;
@@ -65,9 +65,9 @@ TEST_CASE("CallersLoop__is_readable_when_the_time_has_come") {
   PollSet sources;
   CallersLoop loop(sources);
   Time now = monotonic_now();
-  loop.wake_at(now, now);  // nobody has asked for the descriptor yet
+  loop.wake_at(now, now);  // before anyone asks for the descriptor
   const int fd = loop.descriptor();
-  CHECK(readable(fd, 0));  // the first time: whatever has been before
+  CHECK(readable(fd, 0));  // the first time, whatever came before
   now = monotonic_now();
   loop.wake_at(now, kNever);
   CHECK_FALSE(readable(fd, 0));
@@ -76,38 +76,38 @@ TEST_CASE("CallersLoop__is_readable_when_the_time_has_come") {
   loop.wake_at(now, due);
   CHECK(readable(fd, kHangLimitMs));
   CHECK(monotonic_now() >= due);
-  // The same deadline once more, after it has gone off: at once again.
+  // The same deadline again, after it has passed, makes the descriptor readable at once.
   loop.wake_at(now, kNever);
   loop.wake_at(monotonic_now(), due);
   CHECK(readable(fd, 0));
 }
 
-// In a virtual machine a timer takes as long to set as ten messages.
+// In a virtual machine setting a timer takes as long as ten messages.
 TEST_CASE("CallersLoop__keeps_a_timer_that_is_set_for_earlier") {
   PollSet sources;
   CallersLoop loop(sources);
   const int fd = loop.descriptor();
   const Time now = monotonic_now();
   timers_set = 0;
-  for (int turn = 0; turn < 100; ++turn) loop.wake_at(now, now);  // is readable already
+  for (int turn = 0; turn < 100; ++turn) loop.wake_at(now, now);  // readable already
   CHECK(timers_set == 0);
   for (int turn = 0; turn < 100; ++turn) loop.wake_at(now, now + milliseconds(20 + turn));
   loop.wake_at(now, kNever);
   CHECK(timers_set == 1);
   CHECK(readable(fd, kHangLimitMs));
-  // It has gone off; what was asked for last holds from now on.
+  // The timer has fired. The last request holds from now on.
   loop.wake_at(monotonic_now(), kNever);
   CHECK(timers_set == 2);
   CHECK_FALSE(readable(fd, 0));
-  // An earlier time counts.
+  // An earlier deadline sets the timer again.
   loop.wake_at(now, now + milliseconds(1'000'000));
   loop.wake_at(now, now + milliseconds(1));
   CHECK(timers_set == 4);
   CHECK(readable(fd, kHangLimitMs));
 }
 
-// Both endpoints are moved by an event loop that knows nothing but their descriptors: whenever one
-// is readable, poll is called. If a wake-up were missing, this would stop for good.
+// An event loop drives both endpoints and knows nothing but their descriptors: whenever one is
+// readable, it calls poll. If a wake-up were missing, the loop would stop for good.
 TEST_CASE("Endpoint__fd_alone_moves_everything") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);
@@ -122,7 +122,7 @@ TEST_CASE("Endpoint__fd_alone_moves_everything") {
   std::array<std::size_t, 2> completed{};
   std::uint64_t polls = 0;
   while (completed[0] < kMessages || completed[1] < kMessages) {
-    // A few at a time, so that there are pauses with nothing to do.
+    // Send a few at a time, so that there are pauses with nothing to do.
     if (posted < kMessages && completed[1] == posted) {
       for (int i = 0; i < 10 && posted < kMessages; ++i, ++posted) {
         post_receive(*pair.b, pair.a_of_b, 1, buffers[posted]);
@@ -138,7 +138,7 @@ TEST_CASE("Endpoint__fd_alone_moves_everything") {
     }
   }
   CHECK(std::ranges::all_of(buffers, [&](const auto& buffer) { return buffer == data; }));
-  // When all is quiet the descriptors are, too. Memory NICs have none, and are looked at in turns.
+  // When all is quiet the descriptors are, too. A memory NIC has none, so the endpoint polls it.
   if (setting.driver == "udp") {
     std::array<Completion, 3> none;
     int quiet = 0;
@@ -174,7 +174,7 @@ TEST_CASE("Endpoint__waiting_for_nothing_costs_no_processor") {
   const Time start = monotonic_now();
   pair.a->wait(std::span(&none, 1), 500'000'000);
   const std::int64_t elapsed = (monotonic_now() - start).ns;
-  // The rest of this process sleeps. Spinning would be all of it, once or twice.
+  // The rest of this process sleeps. A spinning thread would use all of the time, or twice that.
   CHECK(cpu_ns(RUSAGE_SELF) - before < elapsed / 4);
 }
 

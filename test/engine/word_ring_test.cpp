@@ -13,7 +13,7 @@
 namespace hawser::engine {
 namespace {
 
-// Operation sequences beside a deque; small capacities, so that both ends are hit all the time.
+// Compares sequences of operations with a deque. Small capacities reach both ends all the time.
 TEST_CASE("WordRing__agrees_with_a_deque") {
   const auto capacity = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{64});
   const auto consumers = GENERATE(WordRing::Consumers::one, WordRing::Consumers::many);
@@ -44,8 +44,8 @@ TEST_CASE("WordRing__agrees_with_a_deque") {
   }
 }
 
-// Contention: nothing is lost or doubled, each producer's words stay in order, and what a producer
-// wrote before pushing is there for the consumer (which the thread sanitizer checks too).
+// Under contention no word is lost or doubled, and each producer's words stay in order. The
+// consumer sees what a producer wrote before pushing (the thread sanitizer checks that too).
 TEST_CASE("WordRing__many_producers_one_consumer") {
   constexpr std::size_t kProducers = 3;
   constexpr std::uint64_t kEach = 20000;
@@ -78,11 +78,11 @@ TEST_CASE("WordRing__many_producers_one_consumer") {
   CHECK(ring.empty());
 }
 
-// The ring of free indices: an index is never in two hands at once.
+// The ring holds free indices: no two threads ever hold the same index.
 TEST_CASE("WordRing__many_producers_many_consumers_exchange_tokens") {
   constexpr std::size_t kTokens = 16;
   WordRing ring(kTokens, WordRing::Consumers::many);
-  std::vector<int> held(kTokens, 0);  // not atomic: each belongs to whoever has popped its index
+  std::vector<int> held(kTokens, 0);  // not atomic: an entry belongs to the thread with its index
   for (std::uint64_t token = 0; token < kTokens; ++token) REQUIRE(ring.push(token));
   std::atomic<bool> wrong{false};
   std::vector<std::thread> threads;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Lets clang read all that the fuzzers are made of, without making code of it: g++, which compiles
-# everything else, takes some things that clang refuses. Usage: test/fuzz/clang_reads.sh
+# Makes clang check the sources of all fuzzers without compiling them to code. g++, which compiles
+# everything else, accepts some things that clang refuses. Usage: test/fuzz/clang_reads.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$root/build/fuzz
@@ -18,7 +18,7 @@ if ((${#commands[@]} == 0)); then
   echo "clang_reads.sh: the preset fuzz compiles nothing" >&2
   exit 1
 fi
-# The compiler cache keeps nothing of a run without a product.
+# The compiler cache stores nothing of a run that has no output file.
 export CCACHE_DISABLE=1
 printf '%s\0' "${commands[@]}" | xargs -0 -P "$(nproc)" -I{} bash -c '{}'
 echo "clang has read ${#commands[@]} files"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text of people and launchers against what reads it. The first byte says which reader, the rest is
-// its text: fault specifications, the faults of a run, rates and moments, names of NICs, and the
-// environment (NAME=VALUE lines). What is accepted is within its documented range, and what is
-// refused is refused with a sentence that says of what, and changes nothing.
+// Feeds the readers of text that people and launchers write. The first byte selects the reader, the
+// rest is its text: fault specifications, the faults of a run, rates and moments, names of NICs, or
+// the environment (NAME=VALUE lines). An accepted text is within its documented range. A refused
+// text gives a sentence that names the mistake, and changes nothing.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -92,7 +92,7 @@ void run_fault(std::uint8_t mode, std::string_view text) {
     HAWSER_ASSERT(fault.bytes_per_s <= 1'000'000'000'000);
     const tool::FaultWindow window = tool::fault_window({fault});
     HAWSER_ASSERT(window.exists() == fault.of_nic() && !tool::describe(fault).empty());
-    // What goes to the NICs is of the grammar of faults.
+    // The word that the NICs get follows the grammar of faults.
     const std::string word = tool::fault_word(fault);
     HAWSER_ASSERT(word.empty() == of_rank && complaint_about_faults(word).empty());
   } catch (const tool::InputError& error) {
@@ -127,7 +127,7 @@ void nic(std::string_view text) {
   }
 }
 
-// The variables that are read, and nothing else of the process.
+// Sets the variables that the readers know, and no others of the process.
 class Environment {
  public:
   explicit Environment(std::string_view lines) {
@@ -172,7 +172,7 @@ class Environment {
   std::vector<std::string> names_;
 };
 
-// Names a variable of the environment, as NAME=VALUE or NAME.
+// A complaint must name a variable of the environment, as NAME=VALUE or NAME.
 void check_complaint(std::string_view what) {
   const std::size_t end = what.find_first_of("= ");
   const std::string name(what.substr(0, end));
@@ -211,7 +211,7 @@ void environment(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace hawser::test;
   if (size == 0) return 0;
-  // Exactly as large as the text, so that a sanitizer sees one byte too many.
+  // The copy is exactly as large as the text, so that a sanitizer notices a read beyond it.
   const std::string text(data + 1, data + size);
   const std::uint8_t mode = data[0];
   switch (mode % 5) {

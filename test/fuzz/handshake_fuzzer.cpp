@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Handshakes under attack: the input is a program (handshake_program.hpp) of an honest pair of
-// endpoints, of strangers and of an observer. Looked at after every step: endpoints that don't
-// share a secret are never READY; where there is a secret, nobody else is known; without one,
-// strangers that have not proven where they receive are as many as max_half_open_sessions at most;
-// nobody has more peers than there are slots. At the end the strangers fall silent, and then the
-// two find each other, a message passes, and all memory comes back when they close.
+// endpoints, of strangers and of an observer. The fuzzer checks after every step: Endpoints without
+// a common secret are never READY. With a secret, no third peer is known. Without one, at most
+// max_half_open_sessions strangers are known that have not proven where they receive. No endpoint
+// has more peers than slots. At the end the strangers fall silent. Then the two endpoints find each
+// other, a message passes, and all memory comes back when they close.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -32,7 +32,7 @@ constexpr std::uint32_t kSlots = 4;  // max_peers of the tiny world
 constexpr std::string_view kSecret = "of the job";
 constexpr std::string_view kOtherSecret = "of another";
 
-// What a stranger has heard of an endpoint, and says of himself.
+// The facts that a stranger has learned about an endpoint, and those he tells it about himself.
 struct Stranger {
   std::uint64_t token = 0;
   std::uint32_t sequence = 0;
@@ -56,7 +56,7 @@ class Attack {
  public:
   explicit Attack(Input input) : input_(input), mode_(input_.next()), world_(options_of(mode_)) {
     for (std::uint32_t i = 0; i < kStrangers; ++i) {
-      strangers_[i].token = std::uint64_t{i + 1} << 32;  // each listens for his own
+      strangers_[i].token = std::uint64_t{i + 1} << 32;  // each listens for his own token
     }
     world_.connect(0);
     if ((mode_ & kOnlyOneCalls) == 0) world_.connect(1);
@@ -146,7 +146,7 @@ class Attack {
     hear();
   }
 
-  // Strangers read what was sent to them.
+  // Strangers read the packets that were sent to them.
   void hear() {
     for (Flying& packet : world_.strangers) {
       proto::wire::PacketView view;
@@ -174,7 +174,7 @@ class Attack {
     if (packet.bytes < sizeof(proto::wire::CommonHeader)) return;
     proto::wire::PacketView view;
     const bool bad = proto::wire::parse(packet.datagram(), packet.queue, true, view).has_value();
-    // Only session packets have a MAC; others an observer can forge, which is another fuzzer's.
+    // Only session packets have a MAC. An observer can forge the others; session_fuzzer does that.
     if (bad || (!view.session && !view.closing && !view.challenge)) return;
     packet.datagram()[where % packet.bytes] ^= static_cast<std::byte>(with);
     fix_checksum(packet.datagram());
@@ -209,7 +209,7 @@ class Attack {
     return part;
   }
 
-  // `address` is the first of the NICs that it says it has.
+  // `address` is the first NIC that the sender claims to have.
   void say(PacketType type, std::uint32_t to, std::uint8_t how, proto::wire::SessionPart part,
            std::uint32_t address) {
     const std::uint8_t nics = input_.next();
@@ -222,7 +222,7 @@ class Attack {
     for (std::uint32_t i = 0; i < part.nics; ++i) {
       proto::wire::NicRecord record{};
       record.address.bytes[0] = std::byte{static_cast<std::uint8_t>(proto::NicKind::memory)};
-      // One that nobody has, or another's, if it says so.
+      // The other NICs may be ones that nobody has, or another endpoint's.
       record.address.bytes[1] = static_cast<std::byte>(i == 0 ? address : (nics >> 2 & 7));
       record.receive_kib = (nics & 32) != 0 ? 0 : 64;
       record.max_datagram = static_cast<std::uint16_t>(i == 2 ? nics : 128);
@@ -233,7 +233,7 @@ class Attack {
     send(writer, buffer, to, nics & 1, how);
   }
 
-  // With a wrong secret or none: nobody here has the right one.
+  // Signs with a wrong secret or none, since no sender here has the right one.
   void send(proto::wire::PacketWriter& writer, const proto::PacketBuffer& buffer, std::uint32_t to,
             std::uint32_t nic, std::uint8_t how) {
     const std::string_view secret = (how & kSignWrongly) != 0 ? "a guess" : "";
@@ -276,8 +276,8 @@ class Attack {
     const Stranger& stranger = strangers_[whose % kStrangers];
     std::uint32_t receiver = stranger.their_index;
     std::uint64_t token = stranger.their_token;
-    if (token != 0) proven_.insert(kFirstStranger + whose % kStrangers);  // he got it by receiving
-    // An observer knows those of others too, but has no MAC; without a secret, nobody is kept out.
+    if (token != 0) proven_.insert(kFirstStranger + whose % kStrangers);  // he received it
+    // An observer also knows other tokens, but has no MAC. Without a secret nothing keeps him out.
     if (with_secret() && !lately_.empty() && (whose & 128) != 0) {
       Flying& seen = lately_[whose % lately_.size()];
       proto::wire::PacketView view;
@@ -326,7 +326,7 @@ class Attack {
            stats.established;
   }
 
-  // Whoever has failed is called again, as an application does.
+  // Each endpoint calls again after a failure, as an application does.
   void find_each_other() {
     world_.strangers.clear();
     bool found = false;
@@ -349,8 +349,8 @@ class Attack {
   TinyWorld world_;
   std::deque<Flying> lately_;
   std::array<Stranger, kStrangers> strangers_{};
-  // Who speaks in the name of one of the two: his tokens are none that a stranger looks out for.
-  // Without a secret, one who hears the answers to that can be the other.
+  // This stranger speaks in the name of one of the two endpoints, and no stranger listens for its
+  // tokens. Without a secret, a stranger that heard the answers could pass for that endpoint.
   Stranger blind_{.token = 0x7654321000};
   std::set<std::uint64_t> proven_;
 };

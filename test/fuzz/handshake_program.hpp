@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// The language of handshake_fuzzer's inputs: a byte that says what kind of world it is, then steps,
-// each a byte that says what (modulo kHandshakeSteps) and the bytes that it takes. Whatever is
-// missing at the end is 0.
+// The language of handshake_fuzzer's inputs. The first byte gives the kind of world. The steps
+// follow: one byte for the kind of step (modulo kHandshakeSteps), then the bytes that it takes.
+// Bytes missing at the end are 0.
 #pragma once
 
 #include <cstdint>
 
 namespace hawser::test {
 
-// The first byte.
+// The bits of the first byte.
 inline constexpr std::uint8_t kWithSecret = 1;        // both have one
 inline constexpr std::uint8_t kDifferentSecrets = 2;  // but not the same
 inline constexpr std::uint8_t kProveAlways = 4;       // max_half_open_sessions is 0
 inline constexpr std::uint8_t kOnlyOneCalls = 8;
 
 enum class HandshakeStep : std::uint8_t {
-  // 1 byte: microseconds, or units of 2 ms; both take turns.
+  // 1 byte: microseconds, or units of 2 ms. Both endpoints take turns.
   wait,
   wait_long,
-  // 1 byte: which; of the packets under way.
+  // 1 byte: which of the packets in flight.
   deliver,
   lose,
   duplicate,
   deliver_all,
-  // 1 byte which of those delivered lately; it comes again, also from an earlier session.
+  // 1 byte: which of the packets delivered lately arrives again, maybe one of an earlier session.
   replay,
-  // 1 byte which of those delivered lately, 1 byte where, 1 byte what to xor: an observer's change,
-  // with the right checksum; where there is a secret.
+  // 1 byte which of the packets delivered lately, 1 byte where, 1 byte to xor. An observer changes
+  // the packet and its checksum. Only in worlds with a secret.
   change,
-  // A HELLO or WELCOME of a stranger, who receives what is sent to him: 1 byte to whom and of whom,
-  // 1 byte of what he heard (kEcho...), 1 byte counter and epoch, 1 byte sizes, 1 byte his NICs.
+  // A HELLO or WELCOME of a stranger, who receives the answers. Five bytes follow: to and from
+  // whom, how he uses what he has heard (kEcho...), counter and epoch, sizes, his NICs.
   stranger_hello,
   stranger_welcome,
-  // The same in the name of the other endpoint, by who doesn't receive what is sent to it.
+  // The same in the name of the other endpoint. The sender doesn't receive the answers.
   false_hello,
   false_welcome,
-  // CLOSE, CLOSED, RESET, CHALLENGE: 1 byte to whom, 1 byte which kind, 1 byte whose token.
+  // CLOSE, CLOSED, RESET or CHALLENGE. 1 byte to whom, 1 byte which of them, 1 byte whose token.
   ending,
-  // 1 byte who.
+  // 1 byte: which endpoint.
   connect,
   disconnect,
   turn,
@@ -45,7 +45,7 @@ enum class HandshakeStep : std::uint8_t {
 };
 inline constexpr std::uint8_t kHandshakeSteps = static_cast<std::uint8_t>(HandshakeStep::count_);
 
-// What a stranger makes of what he has heard; the second byte of stranger_hello.
+// How a stranger uses what he has heard: the bits of the second byte of stranger_hello.
 inline constexpr std::uint8_t kEchoToken = 1;
 inline constexpr std::uint8_t kUseCookie = 2;
 inline constexpr std::uint8_t kSignWrongly = 4;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a fuzzer's input, one after the other. Whatever is missing at the end is 0.
+// Hands out the bytes of a fuzzer's input one by one. Bytes missing at the end are 0.
 #pragma once
 
 #include <cstddef>

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refreshes the corpora in test/fuzz/corpus: refresh.py [--seconds N] [--only FUZZER] [--build FOLDER]
 
-Each fuzzer runs for N seconds (300) on what it has found so far (FOLDER/corpus) and what is kept.
-Of all of that those inputs are kept that together show the most of the program: by libFuzzer's
-features, the one with the most new ones first, up to MOST_FILES files and MOST_BYTES bytes. The
-build is that of ./build.sh fuzz if no folder is named.
+Each fuzzer runs for N seconds (300) on the inputs it has found so far (FOLDER/corpus) and on the
+kept ones. Of all these, the script keeps the inputs that together cover most of the program. It
+picks them by libFuzzer's features, the input with the most new ones first, up to MOST_FILES files
+and MOST_BYTES bytes. Without a folder it uses the build of ./build.sh fuzz.
 """
 
 import argparse
@@ -26,7 +26,7 @@ FLAGS = ["-entropic=0", "-timeout=10", "-rss_limit_mb=2048", "-verbosity=0"]
 
 
 def without_random_addresses():
-    """The sanitizers lose their shadow memory where addresses are randomized by many bits."""
+    """The sanitizers lose their shadow memory if addresses are randomized by many bits."""
     probe = subprocess.run(["setarch", "-R", "true"], capture_output=True, check=False)
     return ["setarch", "-R"] if probe.returncode == 0 else []
 
@@ -52,7 +52,7 @@ def features_of(program, folders, work):
 
 
 def choose(inputs):
-    """The inputs to keep: greedily, by new features; the shorter of equals."""
+    """Chooses the inputs to keep: greedily by new features, and the shorter one of equals."""
     chosen, covered, left, size = [], set(), list(inputs), 0
     while left and len(chosen) < MOST_FILES:
         best = max(left, key=lambda i: (len(i[1] - covered), -os.path.getsize(i[0])))

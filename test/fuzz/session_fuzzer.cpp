@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session against arbitrary packets, times and calls. The input is a program
-// (session_program.hpp) that two endpoints are put through. At its end the NICs are healed, and
-// then, whatever was done: nothing hangs, both endpoints close within their limits, every operation
-// has its completion, every packet buffer is back, and nobody used an operation's bytes that were
-// the caller's again. As long as nobody forged a packet, what was received is what was sent, and
-// what was sent arrives.
+// A session facing arbitrary packets, times and calls. The input is a program for two endpoints
+// (session_program.hpp). At its end the NICs are healed. Then, whatever was done, nothing hangs and
+// both endpoints close within their limits. Every operation has its completion, and every packet
+// buffer is back. Nobody has used an operation's bytes after the caller got them back. Unless a
+// packet was forged, every message arrives, with the bytes that were sent.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -44,7 +43,7 @@ class Session {
   static std::uint64_t tag(std::uint8_t byte) { return byte >> 1 & 3; }
   static std::uint64_t mask(std::uint8_t byte) { return (byte & 8) != 0 ? 0 : ~std::uint64_t{0}; }
 
-  // Removes one of the packets under way.
+  // Removes one of the packets in flight.
   std::optional<Flying> pick() {
     std::deque<Flying>& air = world_.air();
     const std::uint8_t which = input_.next();
@@ -195,7 +194,7 @@ class Session {
     packet.bytes = input_.next();
     packet.words.resize((packet.bytes + 7) / 8);
     for (std::byte& byte : packet.datagram()) byte = std::byte{input_.next()};
-    world_.honest = false;  // it could have the right checksum, and be anything
+    world_.honest = false;  // the bytes could be any packet, with the right checksum
     world_.deliver(std::move(packet));
   }
 
@@ -212,7 +211,7 @@ class Session {
     (void)world_.run(proto::milliseconds(5), [] { return false; });
   }
 
-  // What was sent arrives, where somebody receives it.
+  // Every message arrives once somebody receives it.
   void finish() {
     std::uint64_t failures = 0;
     for (std::uint32_t i = 0; i < 2; ++i) {
@@ -229,7 +228,7 @@ class Session {
         const bool awaited = std::ranges::any_of(world_.node(1 - i).operations, [](const auto& o) {
           return o.id != kNoOperation && !o.is_send && o.size == 30001;
         });
-        // One for all that still comes; those that wait for something else keep waiting.
+        // Post a receive that matches whatever still comes. The other receives keep waiting.
         if (waits && !awaited && !world_.receive(1 - i, 30001, 0, 0)) {
           for (std::uint32_t o = 0; o < operations.size(); ++o) world_.cancel(1 - i, o);
         }
@@ -242,7 +241,7 @@ class Session {
   Input input_;
   TinyWorld world_;
   std::deque<Flying> lately_;
-  bool ended_ = false;  // somebody ended a session on purpose
+  bool ended_ = false;  // an endpoint ended the session on purpose
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the seeds of session_fuzzer: session_seeds FOLDER. Small programs that get far: messages
-// of each size, lost and doubled packets, dead NICs, cancels, claims, closing.
+// Writes the seeds of session_fuzzer: session_seeds FOLDER. They are small programs that get far:
+// messages of each size, lost and doubled packets, dead NICs, cancels, claims, closing.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +29,7 @@ Bytes program(std::initializer_list<Bytes> steps) {
   return all;
 }
 
-// Packets arrive and both go on, so often.
+// Packets arrive and both endpoints take turns, `rounds` times.
 Bytes go_on(int rounds) {
   Bytes all;
   for (int i = 0; i < rounds; ++i) {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kOperations = 32;
 constexpr proto::Duration kFlight = proto::microseconds(20);
 
-// As small as they can be, so that limits are met and the memory is taken quickly.
+// Tunables as small as can be, so that limits are reached and memory is exhausted quickly.
 Tunables tiny_tunables() {
   Tunables tunables;
   tunables.fragment_bytes = 256;
@@ -85,8 +85,8 @@ std::size_t TinyNic::reap(std::span<std::uint64_t> cookies) {
   std::size_t count = 0;
   while (!holds_sends && !sends_.empty() && count < cookies.size()) {
     const Send& send = sends_.front();
-    // It is read up to here: a buffer given back too early is found out by the sanitizer or the
-    // sum.
+    // The NIC reads the payload up to here. A buffer that was given back too early makes the
+    // sanitizer or the sum fail.
     HAWSER_ASSERT(sum_of(send.payload, send.bytes) == send.sum, "changed while a NIC reads it");
     pool_.give(std::span(&send.buffer, 1));
     if (send.cookie != proto::TxPacket::kNoCookie) cookies[count++] = send.cookie;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two endpoints, joined by NICs that do nothing by themselves: every packet that is sent lies there
-// until somebody delivers, loses, doubles or damages it. No threads, no clock; small enough to be
-// made anew some hundred times a second.
+// Two endpoints, joined by NICs that do nothing by themselves: every packet that is sent stays in
+// the air until the fuzzer delivers, loses, doubles or damages it. There are no threads and no
+// clock. The world is small enough to be made anew some hundred times a second.
 //
-// Buffers of operations are allocations of their own, freed the moment they are the caller's again,
-// so that a sanitizer sees whoever still reads or writes there.
+// The buffer of each operation is an allocation of its own, freed the moment the caller owns it
+// again, so that a sanitizer reports any later read or write.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ class TinyNic final : public proto::Nic {
   }
 
   bool holds_sends = false;  // reaps nothing
-  bool dead = false;         // what it sends and gets is lost
+  bool dead = false;         // its packets are lost, both ways
   void tell(proto::NicEvent::Kind kind) { events_.push_back({kind}); }
   void arrive(Flying packet) {
     if (!dead) (packet.queue == proto::Queue::data ? data_ : control_).push_back(std::move(packet));
@@ -90,7 +90,7 @@ class TinyNic final : public proto::Nic {
   std::array<std::vector<Flying>, 2> handed_out_;
 };
 
-// One operation, from its call to the last completion of it.
+// One operation, from its call to its last completion.
 struct TinyOperation {
   OperationId id = kNoOperation;
   bool is_send = false;
@@ -112,11 +112,11 @@ struct TinyNode {
   bool closing = false;
 };
 
-// Addresses beyond those of the two endpoints' NICs: whoever the fuzzer pretends to be.
+// Addresses beyond those of the two endpoints' NICs, for the strangers that the fuzzer plays.
 inline constexpr std::uint32_t kStrangerNics = 2;
 
 struct TinyOptions {
-  std::array<std::string_view, 2> secrets{};  // of the job, one an endpoint
+  std::array<std::string_view, 2> secrets{};  // of the job, one per endpoint
   std::uint64_t max_half_open_sessions = 1;
 };
 
@@ -130,7 +130,7 @@ class TinyWorld {
 
   void advance(proto::Duration by) { now_ = now_ + by; }
   void connect(std::uint32_t from);
-  // False: `again`, or whatever else keeps the call from being taken.
+  // False if the endpoint refuses the call, with `again` or another status.
   bool send(std::uint32_t from, std::size_t bytes, std::uint64_t tag, const SendOptions& options);
   bool receive(std::uint32_t at, std::size_t bytes, std::uint64_t tag, std::uint64_t mask);
   void claim(std::uint32_t at, std::uint64_t tag, std::uint64_t mask);
@@ -138,7 +138,7 @@ class TinyWorld {
   void receive_claimed(std::uint32_t at, std::size_t bytes);
   void cancel(std::uint32_t at, std::uint32_t which);
   void turn(std::uint32_t i);
-  // Gives a packet to whom it is for. What is for a stranger is kept in `strangers`.
+  // Delivers a packet to its endpoint. A packet for a stranger goes to `strangers`.
   void deliver(Flying packet) {
     if (packet.to >= nodes_.size()) {
       if (strangers.size() < kMostKept) strangers.push_back(std::move(packet));
@@ -147,7 +147,7 @@ class TinyWorld {
     TinyNode& node = nodes_[packet.to];
     node.nics[packet.nic]->arrive(std::move(packet));
   }
-  // What is under way arrives, timers fire when they are due, for so long or until `done`.
+  // Delivers packets and fires timers when they are due, until `done` or for `limit`.
   template <class Done>
   bool run(proto::Duration limit, const Done& done) {
     const proto::Time end = now_ + limit;
@@ -157,17 +157,17 @@ class TinyWorld {
     }
     return true;
   }
-  // Closes both endpoints; nothing may be left of what they had.
+  // Closes both endpoints. Nothing that they held may be left.
   void close();
   [[nodiscard]] std::size_t open(std::uint32_t i) const {
     return nodes_[i].operations.size() - nodes_[i].free.size();
   }
 
-  // What strangers were sent, to be looked at and taken out.
+  // Packets that were sent to strangers, for the fuzzer to read and remove.
   static constexpr std::size_t kMostKept = 64;
   std::deque<Flying> strangers;
 
-  // Whether what a receive got is what a send gave, is looked at as long as nobody forges.
+  // As long as this is true, each receive must get exactly what a send gave. A forger clears it.
   bool honest = true;
   std::uint64_t sends_ok = 0;
   std::uint64_t receives_ok = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes from outside against the codec. The first byte of an input is the mode: bit 0 the queue,
-// bit 1 whether the checksum is checked, bit 2 whether it is put right before (else hardly an input
-// would get past it). The rest is the datagram.
+// Feeds bytes from outside to the codec. The first byte of an input is the mode: bit 0 the queue,
+// bit 1 whether the codec verifies the checksum. Bit 2 makes the fuzzer correct the checksum first,
+// since hardly any input would pass otherwise. The rest is the datagram.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace hawser;
   if (size == 0) return 0;
   const unsigned mode = data[0];
-  // Exactly as large as the datagram, and aligned as a driver aligns it.
+  // The copy is exactly as large as the datagram, and aligned as a driver aligns it.
   std::vector<std::byte> datagram(size - 1);
   std::transform(data + 1, data + size, datagram.begin(),
                  [](std::uint8_t b) { return std::byte{b}; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the fuzzer's seeds: wire_seeds FOLDER. One file per sample packet, as
-// test/fuzz/wire_fuzzer.cpp reads them, so that seeds follow the format.
+// Writes the fuzzer's seeds: wire_seeds FOLDER. Each file is one sample packet as
+// test/fuzz/wire_fuzzer.cpp reads it, so that the seeds follow the format.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text against the readers of workloads. The first byte says for how many ranks and at what scale
-// the workload is then laid out; the rest is the file. What is refused names the file and one of
-// its lines. What is accepted is within the limits: phases, bytes, groups, buffers; its tasks can
-// be batched for any budget; and it reads the same twice.
+// Feeds text to the readers of workloads. The first byte gives the number of ranks and the scale at
+// which the workload is laid out; the rest is the file. A refusal names the file and one of its
+// lines. An accepted workload is within the limits: phases, bytes, groups, buffers. Its tasks can
+// be batched for any budget, and it reads the same twice.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +93,7 @@ void check(std::uint8_t mode, std::string_view text) {
     return check_refusal(error.what(), text);
   }
   check_phases(workload);
-  // Lines may end otherwise and blank ones follow.
+  // Other line endings and blank lines at the end change nothing.
   const fabric::Text lines("job", text);
   std::string other;
   for (std::size_t line = 1; line <= lines.lines(); ++line) {
@@ -113,7 +113,7 @@ void check(std::uint8_t mode, std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
-  // Exactly as large as the text, so that a sanitizer sees one byte too many.
+  // The copy is exactly as large as the text, so that a sanitizer notices a read beyond it.
   const std::string text(data + 1, data + size);
   hawser::tool::check(data[0], std::string_view(text.data(), text.size()));
   return 0;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed, as its users meet it: from a prefix, a moved prefix, and Debian packages.
+"""Tests the installation as users meet it: from a prefix, a moved prefix, and Debian packages.
 
 Usage: install_test.py BUILD CASE     runs one case (ctest does)
        install_test.py BUILD          runs all
        install_test.py --list [gate|deep]     names them
 
 BUILD is a build folder in which everything is built. Nothing is installed on this host. A case that
-can't run here says why and ends with 77.
+can't run here says why and returns 77.
 """
 
 import glob
@@ -40,7 +40,7 @@ PACKAGES = {
 
 
 def call(*command, **options):
-    """Runs a command that must succeed; returns what it said."""
+    """Runs a command that must succeed; returns its output."""
     environment = {name: value for name, value in os.environ.items()
                    if name not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
     environment.update(options.pop("more", {}))
@@ -75,7 +75,7 @@ def library_folder(prefix):
 
 
 def run_examples(prefix, scratch):
-    """A project of CMake in C++, and a program in C by pkg-config, with what `prefix` has."""
+    """Builds and runs a CMake project in C++ and, by pkg-config, a C program, from `prefix`."""
     folder = tempfile.mkdtemp(dir=scratch)
     call("cmake", "-S", os.path.join(HERE, "example"), "-B", folder, "-G", "Ninja",
          f"-DCMAKE_PREFIX_PATH={prefix}", f"-DEXAMPLE={find(prefix, 'example.cpp')}")
@@ -95,7 +95,7 @@ def run_examples(prefix, scratch):
 
 
 def show_provider(prefix):
-    """libfabric finds what `prefix` has of it."""
+    """Checks that libfabric finds the provider in `prefix`."""
     if not has_provider():
         return
     folder = os.path.dirname(find(prefix, "libhawser-fi.so"))
@@ -202,7 +202,7 @@ def an_older_version_is_not_taken_for_a_newer():
         os.mkdir(project)
         for wanted, found in (("0.1", True), ("0.2", False), ("0.0.9", False), ("1.0", False)):
             with open(os.path.join(project, "CMakeLists.txt"), "w", encoding="utf-8") as file:
-                # Of C alone: C++20 is asked of nobody who has no C++.
+                # The project has C alone, so that C++20 can't be asked of it.
                 file.write("cmake_minimum_required(VERSION 3.16)\nproject(User LANGUAGES C)\n"
                            f"find_package(Hawser {wanted} QUIET)\nmessage(STATUS \"found=${{Hawser_FOUND}}\")\n"
                            f"file(WRITE user.c \"int main(void) {{ return 0; }}\")\nadd_executable(user user.c)\n"
@@ -213,7 +213,7 @@ def an_older_version_is_not_taken_for_a_newer():
 
 
 def targets_of(page):
-    """The targets that a page has built before it installs, by its own command lines."""
+    """The targets that a page's own command lines build before it installs."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         text = file.read()
     check("cmake --install build/release" in text, f"{page} installs nothing")
@@ -223,7 +223,7 @@ def targets_of(page):
 
 
 def built_files_installed(folder):
-    """The files of the build folder `folder` that its installation takes."""
+    """The files that the installation takes from the build folder `folder`."""
     files = set()
     for script in glob.glob(os.path.join(folder, "**", "cmake_install.cmake"), recursive=True):
         with open(script, encoding="utf-8") as file:
@@ -316,8 +316,8 @@ def debian_packages():
 def lintian_finds_nothing_that_is_not_known():
     if shutil.which("lintian") is None:
         raise Skipped("no lintian here")
-    # cpack writes the calls of ldconfig itself, and has no way to leave them out. README.md links to the
-    # license and is the same file in every installation.
+    # cpack writes the calls of ldconfig itself, and can't leave them out. README.md, which is the
+    # same file in every installation, links to the license.
     known = "maintscript-calls-ldconfig,extra-license-file"
     with tempfile.TemporaryDirectory() as scratch:
         packages = make_packages(scratch)

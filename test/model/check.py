@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks failover.pml with spin: check.py [--work FOLDER] [--only NAME] [--bitstate]
 
-Each world is a set of bounds and a property; its search must be complete, find no error, and reach
-what its witness says (a world in which nothing happens would prove nothing). Then each deliberate
-error of the model (BUG_...) is compiled in, and spin must find it in the world that is named for
+Each world is a set of bounds and a property. Its search must be complete, find no error, and reach
+the state of its witness (a world in which nothing happens would prove nothing). Then each
+deliberate error of the model (BUG_...) is compiled in, and spin must find it in the world named for
 it. Exit status 1 if any of this fails. --only takes the name of a world or of an error.
 
---bitstate searches larger worlds with hashed states for a minute each: more than is exhausted
-otherwise, and a search that may miss states. It is no part of the test.
+--bitstate searches larger worlds with hashed states, for a minute each. That reaches more than an
+exhaustive search can, but may miss states. It is not part of the test.
 """
 
 import argparse
@@ -26,14 +26,15 @@ MEMORY_MB = 3500
 SECONDS = 300
 DEPTH = 400000
 
-# What is not said. WIRE: packets that a path holds in one direction; QUEUE: sends that a NIC does.
+# The defaults. WIRE is how many packets a path holds in one direction, QUEUE how many sends a NIC
+# has.
 BOUNDS = dict(MESSAGES=1, FRAGMENTS=1, QUEUE=1, WIRE=1, LOSSES=0, DUPS=0, DEATHS=0, REFUSALS=0,
               EARLY=0, TIMEOUTS=0, RESTARTS=0, KEEP_ONE=1, RECONNECT=1, MOST_SESSIONS=3)
-# Safety: assertions, with timers and losses whenever they please.
+# Safety: assertions, with timers and losses at any time.
 SAFETY = dict(ANYTIME=None)
 SESSIONS = dict(SESSIONS=None)
-# Liveness: of what is under way, all is seen to before a timer fires. Three packets fit, as an end
-# whose timers all fire says so many at once.
+# Liveness: every packet in flight is handled before a timer fires. WIRE is three, since an end
+# whose timers all fire sends so many packets at once.
 COMPLETES = dict(LIVE_COMPLETES=None)
 CALLS = dict(SESSIONS=None, WIRE=3)
 
@@ -98,7 +99,7 @@ def run(command, folder, seconds):
 
 
 def search(folder, world, extra=(), optimize="-O0", bitstate=False):
-    """Runs spin, the compiler and pan; returns what pan says. spin gives what is extra to a shell."""
+    """Runs spin, the compiler and pan; returns pan's output. spin passes `extra` to a shell."""
     settings = {**BOUNDS, **world}
     settings.pop("WITNESS", None)
     defines = [f"-D{name}" if value is None else f"-D{name}={value}"
@@ -132,7 +133,7 @@ def is_error(said):
 
 
 def check_world(name, world, folder):
-    """What is wrong with it, or None; and how many states it has."""
+    """The complaint about a world, or None, and its number of states."""
     said = search(folder, world, optimize="-O2")
     if not is_complete(said):
         return "no complete search without an error:\n" + said[:1500], 0

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model of failover: two endpoints A and B, two paths, messages from A to B.
  *
- * What is modelled, with the names of the code (proto/) and of docs/internals/protocol.md:
+ * The model has, with the names of the code (proto/) and of docs/internals/protocol.md:
  *   sender      a message is UNDER WAY, ASKING or DONE (§7); its fragments go over paths, are lost
  *               by the gap rule or by evacuation, and are sent again (transmit, path_acks, send.cpp)
  *   paths       UP, SUSPECT, DOWN, PROBING at A, with silence, evacuation, probes, PTO, and the
- *               driver's word (paths.cpp, §10)
+ *               driver's events (paths.cpp, §10)
  *   receiver    a fragment's claim, finished entries, the floor, statuses (receive.cpp)
  *   sessions    IDLE, CALLING, ANSWERED, READY, FAILED at both ends, incarnations, HELLO, WELCOME,
  *               RESET, peer_timeout, a process that dies and comes back (handshake, session,
@@ -13,30 +13,30 @@
  *   fabric      loss, duplication, delay, reordering between the paths; NICs that die and return;
  *               packets that wait in a NIC, which reads the sender's buffer when they leave
  *
- * What is abstracted:
+ * The model abstracts from:
  *   - Time. With ANYTIME (safety) every timer may fire at any moment, every packet may be lost, and
- *     every path be used or evacuated whenever it pleases, whatever its state: all races of the
- *     paths and more, so their states are left out there. Without (liveness) paths have states,
- *     losses are LOSSES, and timers fire when nothing is under way, but for EARLY of them.
- *     peer_timeout fires in TIMEOUTS cases at most: that a living path brings a packet within it is
- *     assumed.
- *   - Path numbers. An acknowledgement names the copy; one of a probe is a gap for the data before
- *     it. One data packet is in flight on a path at a time. Old copies are not sorted out by their
- *     path numbers here, so the receiver meets more of them than in fact.
- *   - Messages go one way, and B answers where a packet came from; B's own path states, its layer-2
+ *     every path may be used or evacuated at any time, whatever its state. This covers all races of
+ *     the paths and more, so paths have no states there. Without it (liveness) paths have states,
+ *     there are LOSSES losses, and timers fire when nothing is in flight, except for EARLY of them.
+ *     peer_timeout fires in TIMEOUTS cases at most: the model assumes that a living path brings a
+ *     packet within it.
+ *   - Path numbers. An acknowledgement names the copy. The acknowledgement of a probe is a gap
+ *     for the data before it. One data packet is in flight on a path at a time. Path numbers don't
+ *     filter old copies here, so the receiver meets more of them than in reality.
+ *   - Messages go one way, and B answers on the packet's path. B's own path states, its layer-2
  *     requests, grants, congestion, matching and cancels are left out: they make things faster or
- *     are proven elsewhere (test/protocol). NO_ROOM and a lack of descriptors are REFUSALS: a
- *     packet that arrives, is acknowledged, and whose payload is not kept.
- *   - Tokens are numbers that an end never uses twice. MACs and
- *     sequences are against forgers, and there are none here (handshake_fuzzer has them). A cookie
- *     is good for the incarnation that it was given to.
+ *     are tested elsewhere (test/protocol). NO_ROOM and a lack of descriptors are REFUSALS: a
+ *     packet arrives and is acknowledged, but its payload is not kept.
+ *   - Tokens are numbers that an end never uses twice. MACs and sequences are against forgers, of
+ *     which there are none here (handshake_fuzzer has them). A cookie is valid for the incarnation
+ *     that it was given to.
  *   - Binding: both paths are bound, to different NICs of both ends, so there is nothing to bridge.
  *
- * This file has the state and the processes; messages.pml what becomes of messages and paths,
- * sessions.pml what becomes of sessions.
+ * This file has the state and the processes. messages.pml has the steps of messages and paths, and
+ * sessions.pml those of sessions.
  *
- * A world is a set of bounds (check.py names them). Deliberate errors are compiled in by BUG_...,
- * and check.py demands that each is found.
+ * A world is a set of bounds (check.py names them). BUG_... compiles in a deliberate error, and
+ * check.py demands that spin finds each of them.
  */
 /* Incarnations are 8 * epoch + counter of sessions; 0 is none. */
 #define EPOCH(i) ((i) >> 3)
@@ -61,42 +61,42 @@ mtype:packet = {HELLO, WELCOME, CHALLENGE, RESET, DATA, PROBE, ENVELOPE, CONTROL
 mtype:session = {IDLE, CALLING, ANSWERED, READY, FAILED};
 mtype:path = {UP, SUSPECT, DOWN, PROBING};
 
-/* Packets: type, receiver's token (HELLO, WELCOME: the sender's), sender's incarnation (else than
- * in these two known to the checks alone), and
+/* Packets: type, receiver's token (HELLO, WELCOME: the sender's), sender's incarnation (in other
+ * packets only the checks use it), and
  *   HELLO, WELCOME  echo, cookie, -      DATA      fragment, -, floor
- *   ENVELOPE        messages, -, floor   CONTROL   what is acknowledged, finished, requested */
+ *   ENVELOPE        messages, -, floor   CONTROL   acknowledged, finished, requested */
 chan there[2] = [WIRE] of {mtype:packet, byte, byte, byte, byte, byte};
 chan back[2] = [WIRE] of {mtype:packet, byte, byte, byte, byte, byte};
 /* Sends that A's NICs have taken and not yet read: token, incarnation, fragment, floor. */
 chan taken[2] = [QUEUE] of {byte, byte, byte, byte};
 
-/* The fabric and the budgets of what may go wrong. */
+/* The fabric, and how many times each thing may go wrong. */
 bit dead[2];
 byte losses = LOSSES, dups = DUPS, deaths = DEATHS, refusals = REFUSALS, early = EARLY;
 byte timeouts = TIMEOUTS, restarts = RESTARTS;
 
-/* Sessions: state, own incarnation, own token, those of the peer, the newest that was READY here. */
+/* Sessions: state, own incarnation and token, those of the peer, the newest that was READY here. */
 mtype:session state[2] = IDLE;
 byte inc[2], token_of[2], remote[2], remote_token[2], verified[2];
-bit cookie[2]; /* a CHALLENGE of our HELLO has come: it can be proven that we are here now */
+bit cookie[2]; /* a CHALLENGE of our HELLO has come, so we can prove that we are here now */
 
-/* A, sending. */
+/* A, the sender. */
 mtype:path path[2] = UP;
 byte in_flight[2];   /* fragment + 1 of the data packet in flight */
 byte unanswered[2], answered[2];
 bit probe_out[2], elsewhere[2]; /* elsewhere: the other path was acknowledged since */
-byte to_send;        /* fragments: never sent, or queued to be sent again */
+byte to_send;        /* fragments that were never sent, or are queued for retransmission */
 byte open;           /* messages without a final status */
-byte completed;      /* ok, and told so */
+byte completed;      /* ok, and the application knows it */
 byte failed;         /* messages that ended with their session */
 byte done;           /* final status ok, but a NIC may hold on to the buffer */
-byte released;       /* whose buffer is the application's again */
+byte released;       /* messages whose buffer is the application's again */
 byte unreaped[MESSAGES];
 
-/* B, receiving. */
+/* B, the receiver. */
 byte arrived, finished, remote_floor;
 byte parts[MESSAGES]; /* fragments counted, for the errors that don't look at `arrived` */
-/* What the application was given, by A's incarnation; known to the checks alone. */
+/* The messages that the application has, by A's incarnation; only the checks use it. */
 byte delivered[INCARNATIONS];
 bit ended; /* a session failed, in worlds where ends don't call again */
 
@@ -114,12 +114,12 @@ bit ended; /* a session failed, in worlds where ends don't call again */
   len(taken[p]) < QUEUE)
 #define QUIET (len(there[0]) + len(there[1]) + len(back[0]) + len(back[1]) + len(taken[0]) + \
   len(taken[1]) == 0 && !CAN_SEND(0) && !CAN_SEND(1))
-/* Both ends are in one and the same session. */
+/* Whether both ends are in the same session. */
 #define IN_SESSION(e) (state[e] == READY && state[OTHER(e)] == READY && \
   token_of[e] == remote_token[OTHER(e)] && token_of[OTHER(e)] == remote_token[e])
 
-/* A packet into the fabric. A queue that is full drops, as does a NIC that is dead; what else may
- * happen to a packet is a choice of the process Fabric and of who receives it. */
+/* Puts a packet into the fabric. A full queue or a dead NIC drops it. All else that may happen to a
+ * packet is a choice of the process Fabric and of the receiver. */
 inline put(channel, p, kind, to, sender, a, b, c) {
   if
   :: dead[p] || len(channel) == WIRE
@@ -137,11 +137,11 @@ inline say(e, p, kind, to, a, b, c) {
 #include "messages.pml"
 #include "sessions.pml"
 
-/* ---- processes; each step is part of a turn, and a choice of who goes on and what goes wrong ---- */
+/* ---- processes; each step is part of a turn, and chooses who goes on and what goes wrong ---- */
 
 #define FORGET token = 0; from = 0; x = 0; y = 0; z = 0; k = 0; m = 0; type = 0; use = 0
 
-/* A packet arrives, and if `again` is set, stays to arrive once more. */
+/* A packet arrives. If `again` is set, it stays to arrive once more. */
 inline take(channel, again) {
   if
   :: again -> dups--; channel?<type, token, from, x, y, z>
@@ -240,7 +240,7 @@ end:
   od
 }
 
-/* Called, or called again. Who has failed calls only if its application does. */
+/* An end calls, or calls again. After a failure it calls only if its application does. */
 inline call_again(e) {
   if
   :: state[e] == IDLE || (state[e] == FAILED && RECONNECT) -> state[e] = CALLING; remote[e] = 0; remote_token[e] = 0; begin_session(e)
@@ -254,7 +254,7 @@ inline call_again(e) {
   fi
 }
 
-/* B waits for messages, and now and then makes sure that A is still there. */
+/* B waits for messages, and now and then checks that A is still there. */
 inline keepalive() {
   if
 #ifndef BUG_NO_KEEPALIVE
@@ -294,7 +294,7 @@ end:
       fi
     }
 #endif
-  /* What is late, but not lost. */
+  /* Packets that are late, but not lost. */
 #ifdef ANYTIME
   :: d_step { in_flight[0] -> lose(0) }
   :: d_step { in_flight[1] -> lose(1) }
@@ -313,7 +313,7 @@ end:
   od
 }
 
-/* A NIC reads the fragment where it lies, and gives it back. */
+/* A NIC reads the fragment in place, and gives it back. */
 inline leave(p) {
   taken[p]?token, from, k, floor;
   m = MESSAGE_OF(k);
@@ -330,7 +330,7 @@ inline lose_one(channel) {
   type = 0; token = 0; from = 0; x = 0; y = 0; z = 0
 }
 
-/* The NIC of A, whose driver says so, or that of B, or the cable. */
+/* A's NIC dies, which its driver reports, or B's NIC, or the cable. */
 inline die(p, told) {
   deaths--;
   dead[p] = 1;

@@ -9,13 +9,13 @@
 #define REAPED(m) (unreaped[m] == 0)
 #endif
 
-/* The application sends, from a buffer that is its own. */
+/* The application sends from a buffer that it owns. */
 inline send(m) {
   KEEP(failed, 1 << m); KEEP(released, 1 << m);
   PLUS(open, 1 << m); PLUS(to_send, FRAGMENTS_OF(m))
 }
 
-/* Done, and no NIC reads from it any more: it is released, and its completion says ok. */
+/* A message is done and no NIC reads from it any more: it is released and completes with ok. */
 inline consider_release(m) {
   if
   :: ((done >> m) & 1) && !((completed >> m) & 1) && REAPED(m) ->
@@ -24,7 +24,7 @@ inline consider_release(m) {
   :: ((failed >> m) & 1) && unreaped[m] == 0 ->
     PLUS(released, 1 << m);
     if
-    :: state[A] == READY -> send(m) /* of a later session, it waited for this */
+    :: state[A] == READY -> send(m) /* a message of a later session, which waited for this */
     :: else
     fi
   :: else
@@ -53,7 +53,7 @@ inline find_floor() {
 
 /* ---- path_acks.cpp, paths.cpp ---- */
 
-/* What is in flight there is lost, and queued to be sent again. */
+/* The packet in flight there is lost, and queued for retransmission. */
 inline lose(p) {
   if
   :: in_flight[p] ->
@@ -190,7 +190,7 @@ inline ask_status() {
   asks = 0; floor = 0
 }
 
-/* Statuses and requests. */
+/* Handles statuses and requests. */
 inline on_control(p, ack, ends, wanted) {
   m = 0;
   do
@@ -240,7 +240,7 @@ inline on_floor(floor_said) {
 #define WHOLE(m) (parts[m] >= FRAGMENTS)
 #else
 #ifdef BUG_BITMAP_PER_PATH
-/* Bits 0-3: what came over path 0; 4-7: over path 1. */
+/* Bits 0-3: the fragments that came over path 0; 4-7: those of path 1. */
 #define DUPLICATE ((arrived >> (k + 4 * p)) & 1)
 #define WHOLE(m) (parts[m] >= FRAGMENTS)
 #else
@@ -268,7 +268,7 @@ inline take_fragment(p, refused) {
 #endif
   :: else ->
     if
-    :: (finished >> m) & 1 -> skip /* duplicate_fragment; its status is said again */
+    :: (finished >> m) & 1 -> skip /* duplicate_fragment; its status is sent again */
     :: !((finished >> m) & 1) && DUPLICATE -> skip /* duplicate_fragment */
     :: else ->
       if
@@ -292,7 +292,7 @@ inline take_fragment(p, refused) {
   m = 0
 }
 
-/* What is missing of the messages that are asked about. */
+/* Finds the missing fragments of the messages that are asked about. */
 inline find_missing() {
   k = 0; m = 0;
   do

@@ -53,8 +53,8 @@ inline begin_session(e) {
 #else
 #define ECHOES (state[e] != IDLE && x == token_of[e])
 #endif
-/* Not what still flies of a session that was, nor of an incarnation that is older than the one that
- * is known; but an echo of the own token proves that it is of now. */
+/* Whether a packet is newer than all that is known. Packets still in flight of an old session are
+ * not, nor are those of an older incarnation. An echo of the own token proves a packet new. */
 #ifdef BUG_OLD_HELLO
 #define NEWER true
 #else
@@ -75,7 +75,7 @@ inline learn_session(e) {
   if
   :: state[e] == FAILED || state[e] == IDLE -> state[e] = IDLE; begin_session(e)
 #ifndef BUG_TOKEN_KEPT_FOR_NEXT_INCARNATION
-  /* The one that was answered before may use the token. */
+  /* The incarnation that was answered before may use the token. */
   :: state[e] == ANSWERED && from != remote[e] -> draw_token(e)
 #endif
   :: else
@@ -92,7 +92,7 @@ inline learn_session(e) {
   fi
 }
 
-/* The application sends everything; what a NIC still holds of an earlier session it can't. */
+/* The application sends everything, except what a NIC still holds of an earlier session. */
 inline become_ready(e) {
   state[e] = READY;
   verified[e] = remote[e];
@@ -135,7 +135,7 @@ inline on_session(e, p) {
     :: !SAME_SESSION ->
       if
       :: state[e] == READY ->
-        assert(!IN_SESSION(e)); /* nobody loses a session that lives */
+        assert(!IN_SESSION(e)); /* no end loses a living session */
         fail_peer(e)
       :: else
       fi;
@@ -156,7 +156,7 @@ inline on_session(e, p) {
   fi
 }
 
-/* A packet with this end's token, or so it must seem: what every one of a session goes through. */
+/* Every packet of a session passes these checks. It should have this end's token. */
 inline on_packet(e, p) {
   if
 #ifndef BUG_NO_TOKEN_CHECK
@@ -181,5 +181,5 @@ inline on_packet(e, p) {
     :: else
     fi
   fi;
-  assert(!use || from == remote[e]) /* nothing of an old incarnation is used */
+  assert(!use || from == remote[e]) /* no packet of an old incarnation is used */
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Just enough of C++ to find the places of a clang-formatted file where a mechanical bug can be made.
+"""Just enough of C++ to find the places in a clang-formatted file for a mechanical bug.
 
 `find_regions` walks through the function bodies of a text and returns what it recognizes: conditions,
-statements that stand alone, expressions that are returned or that initialize. What it doesn't
-recognize it leaves out: a bug less, never a wrong text.
+statements that stand alone, expressions that are returned or that initialize. It leaves out what it
+doesn't recognize, which costs a bug but never gives a wrong text.
 """
 
 import re
@@ -26,7 +26,7 @@ class Region(NamedTuple):
 
 
 def blank(text, strings=True):
-    """Comments, and strings if asked for, become spaces: places stay what they are."""
+    """Replaces comments, and strings if asked to, by spaces. The rest keeps its place."""
     def space(match):
         token = match.group(0)
         if token[0] in "\"'" and not strings:
@@ -36,7 +36,7 @@ def blank(text, strings=True):
 
 
 def is_block(before):
-    """Whether a { that follows this text begins statements; else it is a list of values."""
+    """Whether a { that follows this text begins statements rather than a list of values."""
     before = before.rstrip()
     if re.search(r"(\)|\b(const|noexcept|else|do|mutable|try))$", before):
         return True
@@ -49,13 +49,13 @@ class Finder:
         self.regions = []
 
     def skip(self, at):
-        """To the next character that is no space."""
+        """The next character that is no space."""
         while at < len(self.text) and self.text[at].isspace():
             at += 1
         return at
 
     def closing(self, at):
-        """Where the bracket at `at` is closed."""
+        """The place where the bracket at `at` is closed."""
         depth = 0
         for i in range(at, len(self.text)):
             if self.text[i] in OPEN:
@@ -67,7 +67,7 @@ class Finder:
         raise ValueError("a bracket is not closed")
 
     def to(self, at, stop):
-        """The first of `stop` from `at` on that is in no bracket; and the blocks on the way."""
+        """The first of `stop` from `at` on that is in no bracket, and the blocks before it."""
         blocks = []
         while self.text[at] not in stop:
             if self.text[at] in OPEN:
@@ -78,7 +78,7 @@ class Finder:
         return at, tuple(blocks)
 
     def blocks_in(self, start, end):
-        """Blocks of lambdas in a bracket: walked through here."""
+        """The blocks of lambdas in a bracket, after walking through them."""
         if self.text[start] == "{" and is_block(self.text[max(0, start - 200):start]):
             self.block(start)
             return [(start, end)]
@@ -134,7 +134,7 @@ class Finder:
         return found.group(0) if found else ""
 
     def statement(self, at):
-        """Walks through the statement at `at`; returns what follows it."""
+        """Walks through the statement at `at`; returns the place behind it."""
         word = self.word(at)
         if self.text[at] == "{":
             self.block(at)
@@ -204,7 +204,7 @@ STATEMENT_WORD = re.compile(
 
 
 def are_statements(text):
-    """Whether it is a sequence of whole statements; of none, too."""
+    """Whether the text is a sequence of whole statements, which may be empty."""
     finder = Finder("{" + text + "\n}")
     try:
         end = finder.closing(0)
@@ -219,7 +219,7 @@ def are_statements(text):
 
 
 def is_expression(text):
-    """Whether it may be one: what shows at once that it is none is looked for."""
+    """Whether the text may be an expression; only looks for what shows at once that it is none."""
     code = blank(text).strip()
     if not code or STATEMENT_WORD.match(code):
         return False

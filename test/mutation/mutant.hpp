@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch of the mutation check: which of the bugs that mutate.py has compiled in is on.
+// The switch of the mutation check: which of the bugs that mutate.py compiled in is on.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 namespace hawser {
 
 extern std::uint32_t mutant_on;  // 0: none
-extern bool mutant_reached;      // its place was come by since this was set to false
+extern bool mutant_reached;      // the mutant's place was reached since this was set to false
 
-// Where a bug is. In constant expressions there is none.
+// Whether the bug at this place is on. In constant expressions no bug is.
 [[nodiscard]] constexpr bool mutated(std::uint32_t mutant) {
   if (std::is_constant_evaluated() || mutant != mutant_on) return false;
   mutant_reached = true;

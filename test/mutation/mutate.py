@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a copy of proto/ in which every bug of a list is compiled in, to be switched on by its number.
+"""Writes a copy of proto/ with every bug of a list compiled in. A number switches one of them on.
 
     mutate.py --source ROOT --out FOLDER [--mechanical] TABLE...
 
-The tables have bugs that people wrote (*.mutants), or mechanisms to be left out (*.ablations, for
-bench/ablations); --mechanical adds those that a program can make of any code: negated conditions,
-dropped statements, changed operators. FOLDER gets proto/ with the bugs, and mutants.inc, the list of
-them for mutation_check. A text of a table that its file doesn't have, or has more than once, is an
-error: the table must follow the code.
+The tables have bugs that people wrote (*.mutants), or mechanisms to leave out (*.ablations, for
+bench/ablations). --mechanical adds the bugs that a program can make of any code: negated
+conditions, dropped statements, changed operators. FOLDER gets proto/ with the bugs, and
+mutants.inc, the list of them for mutation_check. Each text of a table must be in its file exactly
+once, since the table must follow the code.
 
-`mutated(17) ? bug : text` stands where an expression was, `if (mutated(17)) {bug} else {text}` where
-statements were; lines stay where they were. Nothing of this is in the libraries that are installed.
+An expression becomes `mutated(17) ? bug : text`, and statements become
+`if (mutated(17)) {bug} else {text}`. All lines keep their numbers. The installed libraries have
+nothing of this.
 """
 
 import argparse
@@ -23,9 +24,9 @@ from typing import NamedTuple
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cpp_text  # noqa: E402
 
-# sim/ is compiled with these as they are, so they can't differ here.
+# sim/ is compiled with the original of these headers, so they must not change here.
 AS_THEY_ARE = {"base/assert.hpp", "base/random.hpp", "base/time.hpp", "endpoint.hpp", "nic.hpp"}
-# What people read and nothing in the protocol depends on.
+# Files whose output people read, and which the protocol does not depend on.
 NOT_MECHANICALLY = {"endpoint/trace.cpp", "wire/dump.cpp", "endpoint/report.cpp", "path/blame.cpp",
                     "path/verdicts.cpp", "base/assert.cpp", "wire/checksum.cpp"}
 OBSERVES = re.compile(r"(\+\+)?counters\.|\(?tracing\(\)|trace\w*\(|TraceRecord|(record|made)\.(detail|cause|bytes|message|fragment) = ")
@@ -37,22 +38,22 @@ CONSTANTS = {" + 1": "", " - 1": "", " + 2": " + 1"}
 
 class Mutant(NamedTuple):
     name: str
-    kind: str    # the table's name, or what was done mechanically
+    kind: str    # the table's name, or the kind of mechanical change
     where: str   # file:line
     what: str
-    breaks: str  # of a table
-    survives: str  # of a table: why nothing shows it; empty: the storm must catch it
-    seeds: tuple  # of a table: tried first
+    breaks: str  # only from a table
+    survives: str  # only from a table: why nothing shows it; empty: the storm must catch it
+    seeds: tuple  # only from a table: tried first
 
 
 class Change(NamedTuple):
-    """One text of a file becomes another if the mutant of that number is switched on."""
+    """The replacement of a text in a file if the mutant of that number is switched on."""
     start: int
     end: int
     statement: bool
     mutant: int
     text: str
-    condition: bool = False  # what stands there is taken as one
+    condition: bool = False  # the text is used as a condition
 
 
 class TableError(Exception):
@@ -142,7 +143,7 @@ def change_of_edit(sources, mutant, number, edit):
 
 
 def check_form(mutant, text, replacement, statement):
-    """What stands in the place of statements must be some, or none; of an expression, one."""
+    """Statements may become statements, or nothing. An expression must become an expression."""
     for role, part in (("text", text), ("new text", replacement)):
         if statement and not cpp_text.are_statements(part):
             raise TableError(f"{mutant.name}: the {role} is no whole statement:\n{part}")
@@ -209,7 +210,7 @@ def overlaps_in_part(a, b):
 
 
 def render(text, changes, start, end):
-    """The text from start to end with these changes, of which none overlaps another one in part."""
+    """The text from start to end with these changes. No two of them may overlap in part."""
     out, at = [], start
     while changes:
         outer = changes[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py on small sources: what it makes of them, and which tables it refuses."""
+"""mutate.py on small sources: the bugs that it makes, and the tables that it refuses."""
 
 import os
 import sys

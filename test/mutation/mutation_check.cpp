@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mutation check: is the storm strong enough? Each deliberate bug (mutate.py) is run through
-// storms until one of them finds something wrong; a bug that no storm notices is a hole in the
-// storm, or is none. docs/internals/mutations.md has the results.
+// The mutation check: is the storm strong enough? It runs each deliberate bug (mutate.py) through
+// storms until one of them finds an error. A bug that no storm notices is a hole in the storm, or
+// no bug. docs/internals/mutations.md has the results.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -20,7 +20,7 @@ struct Mutant {
   const char* where;
   const char* what;
   const char* breaks;
-  const char* survives;              // why no storm notices it; empty: one must
+  const char* survives;              // why no storm notices it; empty: a storm must
   std::vector<std::uint64_t> seeds;  // tried first
 };
 
@@ -34,7 +34,7 @@ struct Result {
   Fate fate = Fate::unreached;
   std::uint64_t seed = 0;
   std::string verdict;
-  std::uint64_t storms = 0;  // until then
+  std::uint64_t storms = 0;  // run so far
 
   [[nodiscard]] bool is_caught() const { return fate <= Fate::hang; }
 };
@@ -74,7 +74,7 @@ std::vector<const Mutant*> chosen(const Options& options) {
   return some;
 }
 
-// Without any mutant, all seeds that somebody needs.
+// Runs all seeds that are needed, without any mutant.
 Baselines run_baselines(const Options& options, const std::vector<const Mutant*>& mutants) {
   std::set<std::uint64_t> seeds(options.only.begin(), options.only.end());
   if (seeds.empty()) {
@@ -95,7 +95,7 @@ Baselines run_baselines(const Options& options, const std::vector<const Mutant*>
   return baselines;
 }
 
-// A mutant's own seeds first, then the others, those of the smallest storms first.
+// A mutant's own seeds come first, then the others, those of the smallest storms first.
 std::vector<std::uint64_t> order_seeds(const Options& options, const Mutant& mutant,
                                        const Baselines& baselines) {
   std::vector<std::uint64_t> seeds;
@@ -116,7 +116,7 @@ std::vector<std::uint64_t> order_seeds(const Options& options, const Mutant& mut
   return seeds;
 }
 
-// One more report of a mutant. False: it is caught.
+// Notes one more report of a mutant. False if the mutant is caught, or its storms have ended.
 bool note(Result& result, const Report& report, const Baselines& baselines) {
   if (report.kind == Report::Kind::end) return false;
   ++result.storms;
@@ -155,7 +155,7 @@ void write_line(std::ostream& out, const Mutant& mutant, const Result& result) {
       << show(result) << '\n';
 }
 
-// How many of each file and kind survived, of how many.
+// Prints for each file and kind how many mutants were caught, and how many there are.
 void print_summary(const std::vector<const Mutant*>& mutants, const std::vector<Result>& results) {
   std::map<std::string, std::pair<int, int>> groups;
   for (std::size_t i = 0; i < mutants.size(); ++i) {

@@ -33,7 +33,7 @@ constexpr std::uint64_t kLeastPatienceMs = 2000;
 constexpr std::uint64_t kUnknownPatienceMs = 60'000;
 constexpr std::uint64_t kTimesBaseline = 30;
 
-// What a child says through its pipe; small enough to be written at once.
+// A child's message through its pipe, small enough to be written at once.
 struct Said {
   std::uint64_t seed = 0;
   std::uint64_t digest = 0;
@@ -49,7 +49,7 @@ struct Child {
   pid_t process = 0;
   int said = -1;
   int errors = -1;
-  std::uint64_t seed = 0;  // under way
+  std::uint64_t seed = 0;  // of the running storm
 };
 
 std::uint64_t cpu_ms() {
@@ -59,7 +59,7 @@ std::uint64_t cpu_ms() {
          static_cast<std::uint64_t>(now.tv_nsec) / 1'000'000;
 }
 
-// Kills this process when it has computed for so long.
+// Kills this process once it has used so much CPU time.
 void limit_cpu(std::uint64_t ms) {
   itimerval timer{};
   timer.it_value.tv_sec = static_cast<time_t>(ms / 1000);
@@ -124,7 +124,7 @@ Child start(Job job, const Baselines& baselines) {
   return {std::move(job), process, said[0], errors[0], 0};
 }
 
-// The first line of what a child wrote to its standard error; of its paths, what is from proto/ on.
+// The first line of a child's standard error. A path in it begins with proto/.
 std::string first_error(int from) {
   std::array<char, 400> text{};
   const ssize_t size = read(from, text.data(), text.size() - 1);
@@ -135,7 +135,7 @@ std::string first_error(int from) {
   return is_path ? line.substr(folder) : line;
 }
 
-// The child is gone: what became of the storm that was under way?
+// The child has ended. Tells the fate of the storm that was running.
 Report last_report(Child& child) {
   int status = 0;
   waitpid(child.process, &status, 0);
@@ -158,7 +158,7 @@ Report last_report(Child& child) {
   return report;
 }
 
-// False: the child has ended.
+// Handles a child's next message. False if the child has ended.
 bool hear(Child& child) {
   Said said;
   const ssize_t size = read(child.said, &said, sizeof said);

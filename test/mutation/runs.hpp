@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storms over a mutated proto/, each mutant in a process of its own: a bug may crash, or never end.
+// Storms over a mutated proto/. Each mutant has its own process, since it may crash or never end.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace hawser::mutation {
 
-// A storm without any mutant: what a mutant is compared with.
+// A storm without any mutant, to compare mutants with.
 struct Baseline {
   std::string verdict;
   std::uint64_t digest = 0;
@@ -21,24 +21,25 @@ struct Baseline {
 };
 using Baselines = std::map<std::uint64_t, Baseline>;
 
-// One storm of a child, or its end.
+// The report about one storm of a child, or about the child's end.
 struct Report {
   enum class Kind : std::uint8_t { storm, crash, hang, end };
   Kind kind = Kind::end;
   std::uint64_t seed = 0;
   bool reached = false;  // the mutant's place
-  Baseline result;       // crash: what it said of itself
+  Baseline result;       // after a crash its verdict is the error message
 };
 
 struct Job {
   std::uint32_t mutant = 0;
   std::vector<std::uint64_t> seeds;
-  // In the parent, for each report of this job. False: enough of it.
+  // Called in the parent for each report of this job. False ends the job.
   std::function<bool(const Report&)> heard;
 };
 
-// Runs the seeds of each job, one after the other, in a process of its own, `at_once` jobs at a
-// time. A storm that takes far longer than its baseline (a second, if it has none) is a hang.
+// Runs the seeds of each job one after the other in a process of its own, and `at_once` jobs at a
+// time. A storm that takes far longer than its baseline (a second, if it has none) counts as a
+// hang.
 void run_jobs(std::vector<Job> jobs, std::uint32_t at_once, const Baselines& baselines);
 
 }  // namespace hawser::mutation

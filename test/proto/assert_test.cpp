@@ -11,7 +11,7 @@
 
 namespace {
 
-// What a child process that runs `body` writes to standard error; `status` is as of waitpid.
+// Runs `body` in a child process; returns its standard error. `status` is as waitpid gives it.
 template <class Body>
 std::string stderr_of_child(Body&& body, int& status) {
   std::array<int, 2> ends{};

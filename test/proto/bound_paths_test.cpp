@@ -42,7 +42,7 @@ TEST_CASE("for_each_bound: a visit may bind and release any", "[peer]") {
     release(peer, slot);
     if (slot == 2) release(peer, 3);
     if (slot == 2) bind(peer, 9);
-    if (slot == 9) bind(peer, 1);  // behind it: for the next time
+    if (slot == 9) bind(peer, 1);  // a slot behind the present one waits for the next round
   });
   CHECK(slots == std::vector<std::uint32_t>{2, 9, 15});
   CHECK(visited(peer) == std::vector<std::uint32_t>{1});

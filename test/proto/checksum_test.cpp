@@ -11,7 +11,7 @@
 namespace hawser::proto {
 namespace {
 
-// Bit by bit, from the polynomial: shares nothing with the code under test.
+// Computes the CRC bit by bit from the polynomial, and shares nothing with the code under test.
 std::uint32_t bitwise_crc32c(std::span<const std::byte> bytes) {
   std::uint32_t crc = 0xffffffff;
   for (const std::byte byte : bytes) {

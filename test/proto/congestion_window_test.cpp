@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The congestion window by itself: what it is told in a round, and what becomes of it.
+// The congestion window by itself: the acknowledgements of a round, and the window that follows.
 #include <catch2/catch.hpp>
 
 #include "proto/path/congestion_window.hpp"
@@ -17,12 +17,12 @@ using hawser::proto::WindowConfig;
 constexpr std::uint64_t kPacket = 4096;
 constexpr Duration kRound = microseconds(100);
 
-// A path whose window is used whole: each round acknowledges all of it.
+// A path that uses its whole window: each round acknowledges all of it.
 struct Driven {
   CongestionWindow window{WindowConfig{kPacket, 32, microseconds(50)}};
   Time now{1000000000};
 
-  // A round of acks, four packets each; the first ack of the next round judges it.
+  // A round of acknowledgements, four packets each. The first one of the next round judges it.
   void round(Duration delay, std::uint64_t marked_of_each_4 = 0) {
     const std::uint64_t bytes = window.bytes();
     for (std::uint64_t acked = 0; acked < bytes; acked += 4 * kPacket) {
@@ -51,7 +51,7 @@ TEST_CASE("congestion_window: grows below the target, quickly before the first c
   path.round(microseconds(10));
   const std::uint64_t calm = path.window.bytes();
   path.round(microseconds(10));
-  // Additive from then on: about a packet a round.
+  // Growth is additive from then on: about a packet per round.
   CHECK(path.window.bytes() > calm);
   CHECK(path.window.bytes() <= calm + 2 * kPacket);
 }
@@ -81,7 +81,7 @@ TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") 
   Driven path;
   for (int i = 0; i < 3; ++i) path.round(microseconds(10));
   std::uint64_t before = path.window.bytes();
-  for (int i = 0; i < 20; ++i) {  // a host is away again and again, a round's best sample is good
+  for (int i = 0; i < 20; ++i) {  // a host is often away, but each round has a good sample
     path.now = path.now + kRound / 2;
     path.window.on_ack({.now = path.now,
                         .acked_bytes = kPacket,
@@ -95,8 +95,8 @@ TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") 
   }
 }
 
-// What is left of a window of 32 packets after a round with that delay, all of it marked; the path
-// has carried large packets with a delay of 20 us, and small ones with 4.
+// Returns what a window of 32 packets shrinks to after a round of this delay in which every packet
+// is marked. The path has carried large packets with a delay of 20 us, and small ones with 4 us.
 std::uint64_t after_marks(Duration delay) {
   CongestionWindow window{WindowConfig{kPacket, 32, microseconds(50)}};
   Time now{1000000000};
@@ -175,7 +175,7 @@ TEST_CASE("congestion_window: loss alone counts only above an eighth, and above 
   CHECK(after_loss(64, 7) == 64);    // 7 of 63 or fewer than one in 8
   CHECK(after_loss(64, 14) == 51);   // 14 of 70: a fifth
   CHECK(after_loss(64, 560) == 32);  // no less than half
-  CHECK(after_loss(16, 560) == 16);  // loss alone shrinks no further
+  CHECK(after_loss(16, 560) == 16);  // loss alone shrinks it no further
   for (const std::uint64_t initial : {17, 20, 31}) CHECK(after_loss(initial, 560) == 16);
 }
 
@@ -190,8 +190,9 @@ TEST_CASE("congestion_window: never below two packets", "[W4]") {
   });
 }
 
-// A path over many ways with a link of 12.5 GB/s, of which every round uses the whole window; its
-// large packets take 10 us at best, so 12.5 us and 5 more and what the hosts take are the limit.
+// A path that spreads over many routes, with a link of 12.5 GB/s. Every round uses the whole
+// window. Large packets take 10 us at best, so the limit is 12.5 us, 5 us and the time of the
+// hosts.
 struct Spread {
   CongestionWindow window{{.packet_bytes = kPacket,
                            .initial_packets = 32,
@@ -217,7 +218,7 @@ struct Spread {
 
 TEST_CASE("congestion_window: no more in flight than a link carries in a round trip", "[W6]") {
   Spread path;
-  path.rounds(50, microseconds(4), {}, false);  // small ones say nothing of what large ones take
+  path.rounds(50, microseconds(4), {}, false);  // the delay of small packets sets no limit
   CHECK(path.window.bytes() > 1'000'000);
   path.rounds(1, microseconds(10));
   CHECK(path.window.bytes() == 12'500 * 35 / 2);
@@ -228,7 +229,7 @@ TEST_CASE("congestion_window: no more in flight than a link carries in a round t
   path.rounds(20, microseconds(10), microseconds(8));
   CHECK(path.window.bytes() == 12'500 * 51 / 2);
   path.rounds(1, microseconds(10));
-  CHECK(path.window.bytes() > 12'500 * 46 / 2);  // and is forgotten by and by
+  CHECK(path.window.bytes() > 12'500 * 46 / 2);  // and is forgotten little by little
   path.rounds(30, microseconds(10));
   CHECK(path.window.bytes() < 12'500 * 36 / 2);
 }
@@ -259,7 +260,7 @@ TEST_CASE("congestion_window: what is beyond the link's rate is not what gives w
   path.rounds(50, microseconds(4), {}, false);
   path.rounds(1, microseconds(10));
   CHECK(path.window.bytes() == 12'500 * 35 / 2);
-  path.rounds(3, microseconds(200));  // one is not judged yet, one takes what was beyond
+  path.rounds(3, microseconds(200));  // the first isn't judged yet, the second takes the excess
   CHECK(path.window.bytes() <= 12'500 * 35 / 4);
 }
 
@@ -267,7 +268,8 @@ TEST_CASE("congestion_window: a host's absence does not make a fabric fast", "[W
   Spread path;
   path.rounds(20, microseconds(20), microseconds(1));
   const std::uint64_t before = path.window.bytes();
-  // What came meanwhile came at once for all that is known, and lay at the peer before.
+  // Packets that came during the absence seem to take no time in the fabric, since they waited at
+  // the host.
   path.rounds(1, Duration{-1000}, microseconds(1000));
   path.rounds(1, Duration{100}, microseconds(1000));
   path.rounds(100, microseconds(20), microseconds(1));

@@ -35,7 +35,7 @@ struct Model {
     if (fragment >= total()) return true;
     return fragment > first_missing && fragment / kBlockBits - first_missing / kBlockBits >= 64;
   }
-  // The blocks that hold a claimed fragment ahead of the front, and the front itself.
+  // How many blocks hold a claimed fragment ahead of the front, and the front itself.
   [[nodiscard]] std::uint32_t blocks() const {
     if (total() <= 64) return 0;
     std::set<std::uint32_t> ahead;
@@ -56,7 +56,7 @@ void check_same(Random& random, const FragmentBitmap& bitmap, const Model& model
 }
 
 void check_missing(Random& random, const FragmentBitmap& bitmap, const Model& model) {
-  // Behind the first missing fragment, at it, or ahead.
+  // Start at the first missing fragment, or anywhere behind or ahead of it.
   std::uint32_t base = model.first_missing;
   if (random.chance(0.3)) base = static_cast<std::uint32_t>(random.below(model.total()));
   const auto limit = static_cast<std::uint32_t>(base + random.below(1500));
@@ -137,7 +137,7 @@ TEST_CASE("fragment bitmap: model") {
 TEST_CASE("fragment bitmap: messages that share an empty pool can all finish") {
   hawser::test::for_each_seed(40, [](Random& random) {
     const std::size_t messages = 1 + random.below(6);
-    // One block each, and a few that everybody grabs.
+    // The pool has one block per message, and a few more that any message may take.
     BlockPool pool(static_cast<std::uint32_t>(messages + random.below(4)), 2);
     std::vector<FragmentBitmap> bitmaps(messages);
     std::vector<std::uint32_t> totals;
@@ -145,13 +145,13 @@ TEST_CASE("fragment bitmap: messages that share an empty pool can all finish") {
       totals.push_back(static_cast<std::uint32_t>(65 + random.below(4000)));
       REQUIRE(bitmap.start(pool, totals.back()));
     }
-    // Everything but the front blocks first, so that the pool is as badly used as can be.
+    // First claim all but the front blocks, so that the pool is used as badly as can be.
     for (std::size_t m = 0; m < messages; ++m) {
       for (std::uint32_t f = totals[m]; f-- > 0;) {
         if (random.chance(0.9)) (void)bitmaps[m].claim(f);
       }
     }
-    // Then what each is waiting for: always taken.
+    // Then claim the fragment that each message is waiting for, which must always succeed.
     for (std::size_t m = 0; m < messages; ++m) {
       while (!bitmaps[m].complete()) {
         REQUIRE(bitmaps[m].claim(bitmaps[m].first_missing()) == Claim::fresh);
@@ -177,7 +177,7 @@ TEST_CASE("fragment bitmap: what a message takes from the pool") {
   CHECK(pool.directories_in_use() == 0);
   REQUIRE(large.start(pool, 513));
   CHECK(large.claim(512) == Claim::no_block);
-  CHECK(pool.directories_in_use() == 0);  // none is kept for nothing
+  CHECK(pool.directories_in_use() == 0);  // none is kept in vain
   FragmentBitmap refused;
   CHECK_FALSE(refused.start(pool, 65));
   CHECK_FALSE(refused.started());

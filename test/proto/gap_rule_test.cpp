@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a packet that was overtaken is lost: by count, by age, by when it left, and when to look
-// again.
+// When a packet that a later one overtook counts as lost: by count, by age, by departure time; and
+// when the sender looks again.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -41,7 +41,7 @@ TEST_CASE("gap_rule__says_lost_by_so_many_behind_or_by_age_and_not_before", "[L1
   CHECK(judge_age(kSent, kSent + kPatience, kPatience).ask_again == kNever);
 }
 
-// The verdict is `lost` at the very moment at which it said to ask again.
+// At the very moment at which the verdict said to ask again, the packet is lost.
 TEST_CASE("gap_rule__keeps_its_word") {
   for (std::int64_t ns = 0; ns < kPatience.ns; ns += 7919) {
     const auto verdict = judge_age(kSent, kSent + Duration{ns}, kPatience);
@@ -63,7 +63,7 @@ TEST_CASE("gap_rule__has_the_patience_of_9_8_of_the_larger_of_smoothed_and_lates
   CHECK(gap_patience(response) == response.smoothed() * 9 / 8);
 }
 
-// Without order nothing is lost before an answer is overdue.
+// If the order is not known, no packet is lost before an answer is overdue.
 TEST_CASE("gap_rule__is_more_patient_where_nothing_is_known_by_order", "[L2]") {
   ResponseTime response;
   response.sample(microseconds(80));
@@ -75,8 +75,8 @@ TEST_CASE("gap_rule__is_more_patient_where_nothing_is_known_by_order", "[L2]") {
   CHECK(unordered_patience(response, microseconds(200)) >= microseconds(280));
 }
 
-// Of a packet that one sent 100 us later overtook: lost only if that is more than the window, or
-// when an answer is overdue.
+// A packet sent 100 us later overtook this one. It is lost if that is more than the window, or once
+// an answer is overdue.
 TEST_CASE("gap_rule__judges_by_the_time_between_departures", "[L15]") {
   const Duration overdue = microseconds(1000);
   const auto judged = [&](Duration window, Duration age) {
@@ -98,19 +98,19 @@ TEST_CASE("reordering__waits_a_round_trip_and_a_quarter_or_more_than_it_has_seen
   CHECK(reordering.overdue(response, granularity) == microseconds(36));
   reordering.note(microseconds(13));
   CHECK(reordering.window(response, granularity) == microseconds(20));
-  reordering.note(microseconds(400));  // beyond the granularity, if it was seen
+  reordering.note(microseconds(400));  // reordering beyond the granularity counts once seen
   CHECK(reordering.window(response, granularity) == microseconds(600));
   CHECK(reordering.overdue(response, granularity) == microseconds(616));
-  reordering.note(microseconds(1));  // it fades
+  reordering.note(microseconds(1));  // the memory of it fades
   CHECK(reordering.window(response, granularity) < microseconds(600));
   for (int i = 0; i < 5000; ++i) reordering.note(microseconds(1));
   CHECK(reordering.window(response, granularity) == microseconds(20));
-  for (int i = 0; i < 100; ++i) response.sample(microseconds(900));  // a long way
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(900));  // a long round trip
   CHECK(reordering.window(response, granularity) == microseconds(250));
 }
 
-// Of 64 packets none was overtaken by more than ways differ in length: an eighth of a round trip is
-// waited for. Each mistake doubles how many it takes.
+// None of 64 packets was overtaken by more than routes differ in length, so the sender waits for an
+// eighth of a round trip. Each mistake doubles the number of packets it takes.
 TEST_CASE("reordering__trusts_the_order_that_was_kept_for_long", "[L19]") {
   const Duration granularity = microseconds(200);
   ResponseTime response;
@@ -132,11 +132,11 @@ TEST_CASE("reordering__trusts_the_order_that_was_kept_for_long", "[L19]") {
   for (int mistakes = 0; mistakes < 10; ++mistakes) {
     reordering.note(nanoseconds(501));
     CHECK_FALSE(reordering.ordered());
-    reordering.note(nanoseconds(501));  // of a row of them one counts
+    reordering.note(nanoseconds(501));  // a second one in a row doesn't count
     needed = std::min(needed * 2, 4096);
     CHECK(packets_until_ordered() == needed);
   }
-  for (int i = 0; i < 100; ++i) response.sample(microseconds(2));  // a short way
+  for (int i = 0; i < 100; ++i) response.sample(microseconds(2));  // a short round trip
   CHECK(reordering.window(response, granularity) == microseconds(1));
 }
 

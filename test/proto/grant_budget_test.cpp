@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The grant budget against a model of a link: what is granted arrives a round trip later, and not
-// faster than the share of the link.
+// The grant budget against a model of a link: granted bytes arrive a round trip later, and no
+// faster than this receiver's share of the link.
 #include "proto/message/grant_budget.hpp"
 
 #include <catch2/catch.hpp>
@@ -23,8 +23,8 @@ constexpr std::uint64_t kCeiling = 16 << 20;
 constexpr Duration kRound = microseconds(1000);
 constexpr int kCycle = 20;  // rounds from one judgement to the next
 
-// Rounds of 1 ms in which senders always want more. `share`: bytes a ms; `noise`: how often a
-// round loses a part to absences.
+// Rounds of 1 ms in which senders always want more. `share` is in bytes per ms. `noise` is the
+// probability that a round loses a part to absences.
 struct Link {
   GrantBudget budget{kFirst, kCeiling, 4096};
   Time now{1000000};
@@ -36,7 +36,7 @@ struct Link {
     budget.end_round(now, kRound);
   }
 
-  // Returns what arrived.
+  // Runs a round; returns the bytes that arrived.
   std::uint64_t round() {
     std::uint64_t bytes = std::min(budget.bytes(), share);
     if (noise > 0 && random.chance(noise)) bytes = bytes * random.below(100) / 100;
@@ -53,7 +53,7 @@ struct Link {
 
 TEST_CASE("grant_budget__begins_with_what_is_known_of_the_links", "[G3]") {
   GrantBudget budget(kFirst, kCeiling, 4096);
-  budget.begin_with(kFirst / 4);  // less than it begins with anyway
+  budget.begin_with(kFirst / 4);  // less than the default
   CHECK(budget.bytes() == kFirst);
   budget.begin_with(3 * kFirst);
   CHECK(budget.bytes() == 6 * kFirst);
@@ -62,7 +62,7 @@ TEST_CASE("grant_budget__begins_with_what_is_known_of_the_links", "[G3]") {
   Link tried(100 << 10);
   tried.rounds(40 * kCycle);
   const std::uint64_t found = tried.budget.bytes();
-  tried.budget.begin_with(3 * kFirst);  // too late
+  tried.budget.begin_with(3 * kFirst);  // the budget is past its start
   CHECK(tried.budget.bytes() == found);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("grant_budget__is_halved_by_an_overrun", "[G3]") {
   CHECK(link.budget.bytes() >= before / 2 - 2);
   for (int i = 0; i < 100; ++i) link.budget.on_overrun();
   CHECK(link.budget.bytes() == 2 * kLeast);
-  link.rounds(60 * kCycle);  // what the link carries is found again
+  link.rounds(60 * kCycle);  // the budget finds the link's rate again
   CHECK(link.budget.bytes() > (4 << 20) * 3 / 4);
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("grant_budget__counts_what_is_awaited") {
   GrantBudget budget(10000, kCeiling, 100);
   budget.recount(0, 4000);
   CHECK(budget.room() == 6000);
-  CHECK(budget.time_to_come() == Duration{});  // at what rate?
+  CHECK(budget.time_to_come() == Duration{});  // the rate isn't known yet
   budget.recount(4000, 12000);
   CHECK(budget.room() == 0);
   CHECK(budget.awaited() == 12000);

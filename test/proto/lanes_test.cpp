@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lane is next: proven ones, idle ones, those with little under way; and marks.
+// Which lane comes next: proven ones, idle ones, those with few packets in flight; and marks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
@@ -23,7 +23,7 @@ std::vector<int> take(Lanes& lanes, std::uint16_t count, std::uint8_t& turn, int
 
 TEST_CASE("lanes__are_taken_in_turn", "[P18]") {
   Lanes lanes;
-  std::uint8_t turn = 254;  // which wraps
+  std::uint8_t turn = 254;  // will wrap
   CHECK(take(lanes, 4, turn, 6) == std::vector{2, 3, 0, 1, 2, 3});
   CHECK(take(lanes, 1, turn, 2) == std::vector{0, 0});
 }
@@ -49,7 +49,7 @@ TEST_CASE("lanes__that_are_marked_are_not_taken_for_what_they_are_passed_over_fo
   std::uint8_t turn = 0;
   CHECK(take(lanes, 8, turn, 4) == std::vector{0, 1, 2, 3});
   for (std::uint8_t lane = 4; lane < 8; ++lane) lanes.mark(lane);
-  CHECK(take(lanes, 8, turn, 3) == std::vector{0, 4, 5});  // all that are idle were passed over
+  CHECK(take(lanes, 8, turn, 3) == std::vector{0, 4, 5});  // all idle lanes were passed over
   Lanes few;
   turn = 0;
   CHECK(take(few, 4, turn, 4) == std::vector{0, 1, 2, 3});
@@ -64,12 +64,12 @@ TEST_CASE("lanes__that_bring_back_unmarked_are_taken_again_first", "[P21]") {
   CHECK(take(lanes, 8, turn, 5) == std::vector{0, 1, 2, 3, 4});
   lanes.ended(3, true, false);
   lanes.ended(1, true, false);
-  CHECK(take(lanes, 8, turn, 3) == std::vector{1, 3, 5});  // in turn, then one that is idle
+  CHECK(take(lanes, 8, turn, 3) == std::vector{1, 3, 5});  // by turn, then an idle one
   lanes.ended(3, false, false);                            // lost
   lanes.ended(5, true, false);
   lanes.mark(5);
   lanes.ended(0, true, false);
-  lanes.mark(0);  // told too late
+  lanes.mark(0);  // the mark comes too late
   CHECK(take(lanes, 8, turn, 1) == std::vector{6});
 }
 
@@ -79,8 +79,8 @@ TEST_CASE("lanes__with_less_under_way_are_preferred", "[P21]") {
   CHECK(take(lanes, 4, turn, 6) == std::vector{0, 1, 2, 3, 0, 1});
   turn = 0;
   CHECK(take(lanes, 4, turn, 2) == std::vector{2, 3});
-  CHECK(take(lanes, 4, turn, 2) == std::vector{0, 1});  // all have two: in turn
-  lanes.ended(3, true, false);                          // of three that counted as two, or of two
+  CHECK(take(lanes, 4, turn, 2) == std::vector{0, 1});  // all have two in flight: by turn
+  lanes.ended(3, true, false);  // lane 3 had two or three, which count the same
   CHECK(take(lanes, 4, turn, 1) == std::vector{3});
 }
 
@@ -92,11 +92,11 @@ TEST_CASE("lanes__that_are_good_are_preferred_for_a_second_packet", "[P24]") {
   lanes.ended(2, true, false);
   lanes.ended(3, true, false);
   lanes.mark(3);
-  CHECK(take(lanes, 4, turn, 2) == std::vector{1, 2});  // that one was late counts for nothing yet
+  CHECK(take(lanes, 4, turn, 2) == std::vector{1, 2});  // one late packet counts for nothing yet
   CHECK(take(lanes, 4, turn, 1) == std::vector{2});     // and 3 is passed over
   CHECK(take(lanes, 4, turn, 3) == std::vector{3, 0, 1});
   lanes.ended(2, true, false);
-  CHECK(take(lanes, 4, turn, 1) == std::vector{2});  // good again, with one under way
+  CHECK(take(lanes, 4, turn, 1) == std::vector{2});  // good again, with one packet in flight
   for (const std::uint8_t lane : {std::uint8_t{0}, std::uint8_t{2}}) lanes.ended(lane, true, true);
   CHECK(take(lanes, 4, turn, 2) == std::vector{3, 0});  // none is good
 }
@@ -108,7 +108,7 @@ TEST_CASE("lanes__of_which_none_is_known_to_be_used_are_unharmed_by_what_ends") 
   CHECK(take(lanes, 4, turn, 4) == std::vector{0, 1, 2, 3});
 }
 
-// The rules as they are said, a lane after the other.
+// Applies the rules literally, one lane after the other.
 class Model {
  public:
   explicit Model(std::uint16_t lanes) : lanes_(lanes) {}

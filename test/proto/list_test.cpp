@@ -35,7 +35,7 @@ void check_same(const List& list, const Items& items, const Model& model) {
   REQUIRE(list.back() == (model.empty() ? kNoIndex : model.back()));
 }
 
-// One random operation on a list and on its model. `taken`: on this or another list of the link.
+// One random operation on a list and its model. `taken` if a list of this link holds the item.
 template <class List, class Items>
 void step(Random& random, List& list, Items& items, Model& model, bool taken, std::uint32_t index) {
   const auto at = std::find(model.begin(), model.end(), index);

@@ -88,7 +88,7 @@ TEST_CASE("mac: no bit but the checksum's can change") {
       std::vector<std::byte> changed = packet;
       changed[bit / 8] ^= std::byte{1} << (bit % 8);
       PacketView view;
-      if (parse(changed, Queue::data, false, view)) continue;  // no packet any more
+      if (parse(changed, Queue::data, false, view)) continue;  // not a packet any more
       const bool in_checksum = bit / 8 >= 16 && bit / 8 < 20;
       INFO("type " << int(type) << " bit " << bit);
       REQUIRE(verify(view, secret("job secret")) == in_checksum);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI's rule of matching spelled out: two queues in order, of which the first that fits is the one.
+// MPI's matching rule spelled out: two queues in order, in which the first entry that fits matches.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct MatchingModel {
       posted.erase(found);
       return receive;
     }
-    // In the order of age: one that was held before goes back to its place.
+    // Entries are in the order of age: a message that was held before returns to its place.
     proto::UnexpectedEntry entry = message;
     if (entry.age == 0) entry.age = ++ages;
     held.insert(

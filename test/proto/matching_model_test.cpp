@@ -26,7 +26,7 @@ constexpr std::uint32_t kOperations = 64;
 constexpr std::uint32_t kMessages = 64;
 constexpr std::uint32_t kPeers = 4;
 
-// A run: the engine and its model, fed alike.
+// A run: the engine and its model, with the same input.
 class Run {
  public:
   explicit Run(Random& random)
@@ -122,7 +122,7 @@ class Run {
 
   void cancel() {
     if (model_.posted.empty() || random_.chance(0.2)) {
-      // Not posted: an index that is free, or one that another operation has.
+      // Cancel a receive that isn't posted: its index is free or belongs to another operation.
       const auto stale = static_cast<OperationId>(random_.below(kOperations));
       REQUIRE_FALSE(engine_.cancel_receive(stale).has_value());
       return;
@@ -150,7 +150,7 @@ class Run {
                        [&](const UnexpectedEntry& m) { return m.rx_message == index; });
   }
 
-  // Takes the oldest of some kind, or brings back one that was taken.
+  // Claims the oldest message of some kind, or puts back one that was claimed.
   void claim_or_put_back() {
     if (!claimed_.empty() && random_.chance(0.5)) {
       std::swap(claimed_[random_.below(claimed_.size())], claimed_.back());

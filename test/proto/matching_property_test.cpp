@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matching as properties, against a naive model: whatever is posted, arrives, is taken back or
-// removed, in any order. rapidcheck draws the runs and shrinks one that fails to a few steps.
-// Replays: RC_PARAMS, as the failure says.
+// Matching as properties, against a naive model. Receives are posted and messages arrive, are put
+// back or removed, in any order. rapidcheck draws the runs and shrinks a failing one to a few
+// steps. RC_PARAMS replays a run; the failure prints its value.
 #include <rapidcheck.h>
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -25,10 +25,10 @@ using hawser::test::MatchingModel;
 constexpr std::uint32_t kMost = 64;  // of either kind, at a time
 constexpr std::uint32_t kPeers = 3;
 
-// What is done; peer and context; tag; mask.
+// The kind of step; peer and context; tag; mask.
 using Step = std::tuple<std::uint8_t, std::uint8_t, std::uint8_t, std::uint8_t>;
 
-// The engine and the naive model, fed alike.
+// The engine and the naive model, with the same input.
 class Pair {
  public:
   void take(const Step& step) {
@@ -44,7 +44,7 @@ class Pair {
       default: return remove(where);
     }
   }
-  // What a receive with these arguments would get, now.
+  // The message that a receive with these arguments would get now.
   [[nodiscard]] std::optional<std::uint64_t> probe(const Step& step) const {
     const auto [what, where, tag, mask] = step;
     const PostedReceive like = receive_of(where, tag, mask);
@@ -68,7 +68,7 @@ class Pair {
     receive.peer = peer == kPeers ? kAnyPeer : PeerId{peer};
     receive.context = where >> 7;
     receive.tag = tag % 4;
-    // The whole tag, all tags, and as many masks as there are no views for.
+    // The mask is the whole tag, empty, or one of more others than there are views for.
     receive.mask = mask % 2 == 0 ? ~std::uint64_t{0} : mask < 64 ? 0 : std::uint64_t{mask} << 1;
     return receive;
   }
@@ -137,7 +137,7 @@ class Pair {
   std::uint32_t serial_ = 0;
 };
 
-// The same runs each time, unless somebody asks for others.
+// Draws the same runs each time, unless RC_PARAMS asks for others.
 bool holds(const char* what, auto&& property) {
   setenv("RC_PARAMS", "seed=1 max_success=500 max_size=200", 0);
   return rc::check(what, property);

@@ -17,12 +17,11 @@ using hawser::proto::Random;
 
 constexpr std::uint64_t kSpan = MessageTable::kSpan;
 
-// A table and its model, whose keys are offsets from the first number: it knows nothing of
-// wrapping.
+// A table and its model. The model's keys are offsets from the first number, so it has no wrapping.
 struct Pair {
   MessageTable table;
   std::map<std::uint64_t, std::uint32_t> model;
-  std::map<std::uint64_t, int> blocks;  // how many entries
+  std::map<std::uint64_t, int> blocks;  // entries in each
   std::set<std::uint64_t> folded;
   std::uint64_t first = 0;
   std::uint64_t floor = 0;  // offset
@@ -38,7 +37,7 @@ struct Pair {
     if (--blocks[block(offset)] == 0) blocks.erase(block(offset));
     return true;
   }
-  // Blocks behind the floor's need them.
+  // The directories that the table needs: those of all blocks but the floor's.
   [[nodiscard]] std::set<std::uint64_t> directories() const {
     std::set<std::uint64_t> named;
     for (const auto& [which, entries] : blocks) {
@@ -46,7 +45,7 @@ struct Pair {
     }
     return named;
   }
-  // Blocks of the pool.
+  // How many blocks of the pool the table holds.
   [[nodiscard]] std::size_t held() const {
     const std::size_t named = directories().size();
     return blocks.size() - folded.size() + named + (named != 0 ? 1 : 0);
@@ -72,7 +71,7 @@ struct Pair {
     put(offset, value);
     if (block(offset) != block(floor) && is_uniform(block(offset))) folded.insert(block(offset));
   }
-  // All its numbers are there, with one value whose top bit is set.
+  // Whether the block is full and all its values are the same, with the top bit set.
   [[nodiscard]] bool is_uniform(std::uint64_t which) const {
     if (blocks.at(which) != 64) return false;
     const std::uint64_t begin = which * 64 - first % (64 * 64);
@@ -84,7 +83,7 @@ struct Pair {
     }
     return true;
   }
-  // What a peer does whose oldest message stays: all that follow end alike.
+  // A peer's oldest message stays, and all that follow end alike.
   void finish_many(Random& random, const MessageTablePool& pool) {
     std::uint64_t offset = floor + random.below(random.chance(0.7) ? 200 : kSpan - 300);
     const std::uint32_t value = 0x80000000u + static_cast<std::uint32_t>(random.below(3));
@@ -109,7 +108,7 @@ struct Pair {
     };
     table.advance_floor(first + floor, collect);
     REQUIRE(dropped == expected);
-    table.advance_floor(first + old, collect);  // an old floor says nothing
+    table.advance_floor(first + old, collect);  // an old floor changes nothing
     REQUIRE(dropped == expected);
     REQUIRE(table.floor() == first + floor);
   }
@@ -230,7 +229,7 @@ TEST_CASE("message table: a window that starts within a block keeps its two ends
 }
 
 TEST_CASE("message table: one number that stays costs little, whatever ends behind it") {
-  // A root, its directories, the blocks of the two ends, and the one that is being filled.
+  // The pool has a root, its directories, the blocks of both ends, and the one being filled.
   MessageTablePool pool(1 + 64 + 3);
   MessageTable table;
   REQUIRE(table.open(pool, 10));

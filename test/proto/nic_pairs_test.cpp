@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which pairs of NICs a session begins with: all that can be paired is, the same at both ends.
+// Which pairs of NICs a session begins with. Every NIC with a partner is in one, and both ends find
+// the same pairs.
 #include "proto/path/nic_pairs.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ Pairs list(const NicPairs& pairs) {
   return all;
 }
 
-// NICs by the fabric that each is in.
+// The fabric that each NIC is in.
 using Fabrics = std::vector<int>;
 Pairs pairs_of(const Fabrics& local, const Fabrics& remote, bool local_first = true,
                std::size_t most = kMaxPaths) {
@@ -54,9 +55,9 @@ TEST_CASE("nic_pairs__of_several_fabrics") {
   };
   const std::vector<Row> rows{
       {{4, 6}, {6, 4}, {{0, 1}, {1, 0}}},                        // another order
-      {{4}, {4, 6}, {{0, 0}}},                                   // one has a rail more
+      {{4}, {4, 6}, {{0, 0}}},                                   // one end has one more rail
       {{4}, {6, 4}, {{0, 1}}},                                   //
-      {{4, 4, 6}, {4, 6, 6}, {{0, 0}, {1, 0}, {2, 2}, {2, 1}}},  // nobody is left out
+      {{4, 4, 6}, {4, 6, 6}, {{0, 0}, {1, 0}, {2, 2}, {2, 1}}},  // no NIC is left out
       {{1, 2, 3, 4}, {4, 3, 2, 1}, {{0, 3}, {1, 2}, {2, 1}, {3, 0}}},
       {{4}, {6}, {}},  // no pair at all
       {{4, 4}, {6, 6}, {}},
@@ -81,7 +82,7 @@ TEST_CASE("nic_pairs__are_the_same_at_both_ends_and_leave_nobody_out") {
                                       [&](std::size_t j, std::size_t i) { return reach[i][j]; }));
     CHECK(turned(there) == here);
     for (const auto& [i, j] : here) CHECK(reach[i][j]);
-    if (here.size() == kAll) return;  // there may have been no place for the others
+    if (here.size() == kAll) return;  // the list may have had no place for the others
     for (std::size_t i = 0; i < left; ++i) {
       const bool can = std::ranges::count(reach[i], true) > 0;
       CHECK(std::ranges::any_of(here, [&](auto p) { return p.first == int(i); }) == can);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// After construction, nothing here takes memory from the heap.
+// After construction, nothing of proto/ takes memory from the heap.
 #include <array>
 #include <catch2/catch.hpp>
 #include <new>
@@ -82,7 +82,7 @@ void use_matching(Matching& matching, Random& random) {
 }  // namespace
 
 TEST_CASE("no heap: the guard sees each kind of allocation") {
-  // Called by name, so that the compiler may not leave them out.
+  // Calling the operators by name keeps the compiler from leaving them out.
   const auto count = [](auto&& allocate) {
     const HeapGuard guard;
     allocate();

@@ -14,7 +14,7 @@ using hawser::proto::PathWindow;
 using hawser::proto::Random;
 using Arrival = PathWindow::Arrival;
 
-// Offsets from the first number, so that the model knows nothing of wrapping.
+// The model's numbers are offsets from the first one, so it has no wrapping.
 struct Model {
   std::set<std::int64_t> arrived;
   std::int64_t largest = -1;

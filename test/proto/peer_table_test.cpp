@@ -25,7 +25,7 @@ struct Known {
   bool rests = false;
 };
 
-// Each peer is found by its name and its index, awake or at rest, and keeps what it had.
+// Checks that each peer is found by name and index, awake or at rest, with its own values.
 void check(PeerTable& table, const std::map<std::uint32_t, Known>& known) {
   std::uint32_t awake = 0;
   for (const auto& [index, peer] : known) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What prompt answers take: what samples make of it, and when the end of a message is late by it.
+// How long prompt answers take: the estimate from samples, and when the end of a message is late.
 #include <catch2/catch.hpp>
 
 #include "proto/path/prompt_time.hpp"
@@ -36,7 +36,7 @@ TEST_CASE("prompt_time__goes_half_the_way_up_and_a_sixteenth_down", "[L20]") {
   CHECK(after({units(1600), units(1600)}).time() == units(1600));
 }
 
-// However few units are left.
+// The estimate reaches the samples, however few units the difference is.
 TEST_CASE("prompt_time__gets_where_samples_are", "[L20]") {
   for (const std::int64_t to : {1, 150, 4000}) {
     PromptTime time = after({units(1000)});
@@ -45,7 +45,7 @@ TEST_CASE("prompt_time__gets_where_samples_are", "[L20]") {
   }
 }
 
-// It is not told then, and shorter answers have it told again.
+// The estimate then counts as unknown. Shorter answers make it known again.
 TEST_CASE("prompt_time__of_milliseconds_is_too_long_to_be_told", "[L20]") {
   CHECK(after({milliseconds(4)}).is_known());
   PromptTime time = after({milliseconds(5)});

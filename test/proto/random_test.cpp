@@ -12,7 +12,7 @@ using hawser::proto::microseconds;
 using hawser::proto::Random;
 
 TEST_CASE("random: the published generator") {
-  // From the authors' C sources: splitmix64 fills the state, xoshiro256** runs.
+  // The numbers come from the authors' C sources: splitmix64 fills the state of xoshiro256**.
   Random random(1234567);
   CHECK(random.next() == 3504822795582309479u);
   CHECK(random.next() == 1819558768956484042u);
@@ -31,7 +31,7 @@ TEST_CASE("random: below is even, and unbiased where 2^64 is no multiple") {
   }
   CHECK(chi_square < 27.9);  // p = 0.001 at 9 degrees of freedom
 
-  // next() % n would give values below 2^62 twice as often as the others: 2/3 of all.
+  // next() % n would give values below 2^62 twice as often as others, and so half of the time.
   const std::uint64_t n = 3u * (std::uint64_t{1} << 62);
   int low = 0;
   for (int i = 0; i < 30000; ++i) {

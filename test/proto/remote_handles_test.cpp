@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handles of peers' NICs, against a map.
+// The handles of peers' NICs, compared with a map.
 #include "proto/path/remote_handles.hpp"
 
 #include <catch2/catch.hpp>

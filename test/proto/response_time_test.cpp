@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The response time: what samples make of it, and what the timers take from it.
+// The response time: what it derives from samples, and what the timers take from it.
 #include <catch2/catch.hpp>
 
 #include "proto/base/random.hpp"
@@ -25,7 +25,7 @@ TEST_CASE("response_time__is_a_guess_until_the_first_sample") {
   CHECK(time.latest() == microseconds(100));
 }
 
-// RFC 6298: an eighth and a quarter.
+// RFC 6298 smooths by an eighth and a quarter.
 TEST_CASE("response_time__smooths_by_an_eighth_and_a_quarter", "[L10]") {
   ResponseTime time;
   time.sample(microseconds(800));
@@ -45,7 +45,7 @@ TEST_CASE("response_time__is_overdue_no_sooner_than_the_granularity_allows") {
   CHECK(time.overdue(Duration{1}) < microseconds(110));
 }
 
-// One absence of a second does not make the timers a second long; a host that stays slow does.
+// One absence of a second must not make the timers a second long. A host that stays slow must.
 TEST_CASE("response_time__takes_one_absence_for_less_than_it_was", "[L10]") {
   ResponseTime time;
   for (int i = 0; i < 50; ++i) time.sample(microseconds(100));
@@ -56,7 +56,7 @@ TEST_CASE("response_time__takes_one_absence_for_less_than_it_was", "[L10]") {
   CHECK(time.smoothed() > microseconds(900000));
 }
 
-// A sample of nothing, or less, is a clock's coarseness.
+// A sample of zero or less comes from a coarse clock.
 TEST_CASE("response_time__is_never_nothing") {
   ResponseTime time;
   time.sample(microseconds(100));
@@ -67,7 +67,7 @@ TEST_CASE("response_time__is_never_nothing") {
   CHECK(time.smoothed() > Duration{});
 }
 
-// A clock that stood still for a moment must not keep it at nothing.
+// A clock that stood still for a moment must not keep the time at zero.
 TEST_CASE("response_time__grows_from_nothing", "[L10]") {
   ResponseTime time;
   for (int i = 0; i < 50; ++i) time.sample(Duration{0});

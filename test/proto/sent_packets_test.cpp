@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of what is in flight, against a map.
+// The records of packets in flight, compared with a map.
 #include <catch2/catch.hpp>
 #include <map>
 #include <vector>
@@ -44,8 +44,8 @@ TEST_CASE("sent_packets__say_how_many_have_a_place_when_the_pool_is_short") {
   CHECK(pool.available() == 0);
 }
 
-// What small messages need is named by the window itself; bulk takes a directory for as long as it
-// lasts. Without one the window is short.
+// The window itself has room for the blocks of small messages. Bulk takes a directory for as long
+// as it lasts. Without a directory the window is short.
 TEST_CASE("sent_packets__take_a_directory_for_bulk_alone") {
   SentBlockPool pool(7);
   std::vector<SentPackets> windows(3);
@@ -67,7 +67,7 @@ TEST_CASE("sent_packets__take_a_directory_for_bulk_alone") {
   CHECK(pool.available() == 7);
 }
 
-// Lost records stay until nobody expects their acknowledgement any more.
+// The record of a lost packet stays as long as its acknowledgement may still come.
 TEST_CASE("sent_packets__behave_as_a_map_and_give_every_block_back") {
   for_each_seed(5, [](proto::Random& random) {
     SentBlockPool pool(320);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t k32 = std::uint64_t{1} << 32;
 constexpr std::uint64_t kMax64 = std::numeric_limits<std::uint64_t>::max();
 
-// Where something could turn over: both halves of every 2^32 of interest, and of 2^64.
+// The places where numbers could wrap: both halves of every 2^32 of interest, and of 2^64.
 constexpr std::uint64_t kWraps[] = {0,
                                     k32 / 2,
                                     k32,
@@ -54,7 +54,7 @@ TEST_CASE("sequence: a number below 0 comes out at the far end, outside of any w
 TEST_CASE("sequence: expand agrees with a search for the nearest candidate") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
-    // Away from the ends of 64 bits, so that plain arithmetic can be the judge.
+    // Stay away from the ends of 64 bits, so that plain arithmetic gives the right answer.
     const std::uint64_t expected = k32 + random() % (kMax64 / 2);
     const auto wire = static_cast<std::uint32_t>(random());
     const std::uint64_t high = expected & ~(k32 - 1);

@@ -39,7 +39,7 @@ TEST_CASE("slab: the first generation is 1, and freeing makes old names void") {
   CHECK(slab.id_of(slab.at(first.index)) == first);
   slab.free(first.index);
   CHECK(slab.get(first) == nullptr);
-  // Not even the name that the next object will have means anything yet.
+  // The name that the next object will have isn't valid yet, either.
   CHECK(slab.get({first.index, 2}) == nullptr);
   SlabId second;
   REQUIRE(slab.try_allocate(second) != nullptr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of a message goes unasked.
+// How much of a message a sender may send without a grant.
 #include <catch2/catch.hpp>
 
 #include "proto/message/unscheduled.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix of NICs as pictures: a line a remote NIC would be hard to read, so a line is a local
-// NIC, and its characters are the remote ones: `+` alive, `x` worked and is down, `?` tried in
-// vain, `.` not known.
+// Draws the matrix of NICs as pictures. A line is a local NIC and its characters are the remote
+// NICs: `+` alive, `x` worked and is down, `?` tried in vain, `.` not known.
 #include "proto/path/verdicts.hpp"
 
 #include <algorithm>
@@ -30,7 +29,7 @@ PeerEvidence evidence_of(const Picture& picture) {
   return evidence;
 }
 
-// "local 1", "remote 5.2", "link 0-5.2": what is blamed, peers numbered from 5 on.
+// The blamed NICs and links, as "local 1", "remote 5.2" or "link 0-5.2". Peers count from 5.
 std::vector<std::string> verdicts(const std::vector<Picture>& peers) {
   VerdictJudge judge;
   std::uint32_t peer = 5;
@@ -73,13 +72,13 @@ const std::vector<Case> kCases{
     {"two cells of one row", {{"+xx", "+++", "+++"}}, {"link 0-5.1", "link 0-5.2"}},
     {"two rows of three", {{"xxx", "xxx", "+++"}}, {"local 0", "local 1"}},
 
-    // As paths are bound: one a NIC, and bridges.
+    // These paths are bound as sessions bind them: one per NIC, and bridges.
     {"a dead local NIC and its bridges", {{"x??", ".+.", "..+"}}, {"local 0"}},
     {"a dead remote NIC, a bridge, a witness", {{"x+.", "?+.", "..+"}}, {"remote 5.0"}},
     {"a dead link, a bridge, a witness", {{"x+.", "++.", "..+"}}, {"link 0-5.0"}},
     {"before the witness has answered", {{"x+.", ".+.", "..+"}}, {}},
 
-    // Witnesses.
+    // These need witnesses.
     {"one pair of two is down", {{"x.", ".+"}}, {}},
     {"two NICs, one peer: one witness", {{"x?", ".+"}}, {}},
     {"two NICs, two peers", {{"x?", ".+"}, {"x?", ".+"}}, {"local 0"}},
@@ -88,13 +87,13 @@ const std::vector<Case> kCases{
     {"a witness of a column that lives only there", {{"x+", "x."}}, {}},
     {"its life is shown by another peer", {{"x+", "x."}, {"..", "+."}}, {"remote 5.0"}},
 
-    // Tried in vain is less than down.
+    // A pair that was tried in vain proves less than one that went down.
     {"a row that was only tried", {{"+++", "???", "+++"}}, {}},
     {"a column that was only tried", {{"++?", "++?", "++?"}}, {}},
     {"a cell that was only tried", {{"+++", "++?", "+++"}}, {}},
     {"tried, but for one", {{"+++", "?x?", "+++"}}, {"local 1"}},
 
-    // A peer that is not heard at all.
+    // The peer sends nothing at all.
     {"a host that is gone", {{"xx", "xx"}, {"++", "++"}}, {}},
     {"all but one NIC of a host", {{"xx+", "xx+", "xx+"}}, {"remote 5.0", "remote 5.1"}},
     {"the same remote NIC number of two peers is not the same NIC",
@@ -109,8 +108,8 @@ TEST_CASE("verdicts__pictures") {
   }
 }
 
-// Whatever is seen: a NIC or link that carries packets is never blamed, nor one that never worked;
-// and life that is seen somewhere never adds a verdict on a NIC.
+// A NIC or link that carries packets is never blamed, nor is one that never worked. A link that is
+// alive never adds a verdict on a NIC.
 TEST_CASE("verdicts__properties_of_all_small_matrices") {
   constexpr char kStates[] = {'.', '+', 'x', '?'};
   for (std::uint32_t code = 0; code < (1u << 18); ++code) {

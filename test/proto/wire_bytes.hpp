@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets as people write them in tests.
+// Packets as tests write them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace hawser::test {
 
-// "01 ff 2a": hex digits in pairs; spaces and line ends mean nothing.
+// Parses hex digits in pairs, such as "01 ff 2a". Spaces and line ends mean nothing.
 [[nodiscard]] inline std::vector<std::byte> from_hex(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::vector<std::byte> bytes;

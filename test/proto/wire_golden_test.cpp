@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One packet per type, byte for byte as docs/internals/protocol.md draws it, written out by hand:
-// neither the structs nor the writer had a part in the bytes.
+// One packet per type, byte for byte as docs/internals/protocol.md draws it. The bytes are written
+// by hand, without the structs and the writer.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
@@ -120,7 +120,7 @@ PacketView parsed(const std::vector<std::byte>& bytes, Queue queue, bool check_c
   return packet;
 }
 
-// The datagram that the writer made, with `payload` behind it.
+// The datagram that the writer made, followed by `payload`.
 std::vector<std::byte> written(PacketWriter& writer, PacketBuffer& buffer, bool with_checksum,
                                std::span<const std::byte> payload = {}) {
   const std::uint32_t bytes = writer.finish(with_checksum, payload);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser against what is wrong: cut, flipped, out of range, unknown. Datagrams lie in
-// allocations of exactly their size, so the sanitizers see every byte read too many.
+// The parser on wrong packets: cut, flipped, out of range, unknown. Each datagram lies in an
+// allocation of exactly its size, so the sanitizers notice any read beyond it.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -29,7 +29,7 @@ std::vector<std::byte> first(const std::vector<std::byte>& bytes, std::size_t co
   return {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-// A CONTROL packet whose blocks are the given bytes, which are whole words.
+// A CONTROL packet with the given blocks, which must be whole words.
 std::vector<std::byte> control_with(const std::vector<std::byte>& blocks) {
   std::vector<std::byte> bytes(32);
   bytes[0] = std::byte{kVersion};
@@ -62,7 +62,7 @@ TEST_CASE("wire hostile: the samples have every type and every block") {
   for (int kind = 1; kind <= 7; ++kind) CHECK(blocks.contains(kind));
 }
 
-// Whose payload `parse` takes whatever its length is.
+// Whether `parse` accepts a payload of any length in packets of this type.
 bool has_any_payload(PacketType type) {
   return rule_of(type).payload && type != PacketType::packed;
 }
@@ -76,7 +76,7 @@ TEST_CASE("wire hostile: truncation at every length") {
       if (length < headers) {
         REQUIRE(judge(cut, sample.queue, true) == DropReason::too_short);
         REQUIRE(judge(cut, sample.queue, false) == DropReason::too_short);
-      } else {  // only payload is lost: the checksum sees it, else the message's length will
+      } else {  // only payload is lost: the checksum shows it, or later the message's length
         REQUIRE(judge(cut, sample.queue, true) == DropReason::bad_checksum);
         const Verdict verdict = judge(cut, sample.queue, false);
         const bool any = has_any_payload(static_cast<PacketType>(sample.bytes[1]));
@@ -164,7 +164,7 @@ TEST_CASE("wire hostile: without it any flipped bit is read safely or dropped") 
   CHECK(accepted > 1000);
 }
 
-// Everything is wrong with it; what is found first is put right first.
+// Every field is wrong at first. The test corrects each one after the parser has found it.
 TEST_CASE("wire hostile: what is wrong is looked for in the page's order", "[H2]") {
   std::vector<std::byte> bytes(31, std::byte{0xff});
   CHECK(judge(bytes, Queue::data, true) == DropReason::too_short);
@@ -210,7 +210,7 @@ TEST_CASE("wire hostile: types on the wrong queue, and types that do not exist")
       const PacketRule& rule = rule_of(static_cast<PacketType>(type));
       const bool known = rule.own_words != 0 && rule.queue == queue;
       INFO("type " << type);
-      // hwords is 0 here, so a type that is known fails by that.
+      // hwords is 0 here, so a known type fails for that reason.
       REQUIRE(judge(bytes, queue) == (known ? DropReason::bad_field : DropReason::bad_type));
     }
   }
@@ -233,7 +233,7 @@ TEST_CASE("wire hostile: every value of hwords") {
         REQUIRE(verdict == DropReason::too_short);
       } else if (hwords < rule.own_words || !rule.payload) {
         REQUIRE(verdict == DropReason::bad_field);
-      }  // else payload is taken for blocks or blocks for payload; judge has read what came of it
+      }  // else the parser confuses payload and blocks; `judge` has read all that it accepted
     }
   }
 }
@@ -269,7 +269,7 @@ TEST_CASE("wire hostile: a block of no words, and one that overruns the headers"
   CHECK(judge_blocks("06 00 00 00 00 00 00 00") == DropReason::bad_field);
   CHECK(judge_blocks("06 02 00 00 00 00 00 00") == DropReason::too_short);
   CHECK(judge_blocks("ff 02 00 00 00 00 00 00") == DropReason::too_short);
-  // The second of two.
+  // Now the second of two blocks is too short.
   CHECK(judge_blocks("06 01 00 00 00 00 00 00 05 03 00 00 00 00 00 00") == DropReason::too_short);
 }
 
@@ -304,7 +304,7 @@ TEST_CASE("wire hostile: fields of blocks out of range", "[B3][B12]") {
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 00 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 08 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 00") == DropReason::bad_field);
-  // More numbers than can be in use: 4096, 4097.
+  // 4096 numbers can be in use, but not 4097.
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 10") == std::nullopt);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 01 10") == DropReason::bad_field);
   // NIC_STATE: NIC 16; state 2.
@@ -313,7 +313,7 @@ TEST_CASE("wire hostile: fields of blocks out of range", "[B3][B12]") {
   CHECK(judge_blocks("06 01 00 02 00 00 00 00") == DropReason::bad_field);
 }
 
-// A packet of the first sample of `type` with one byte (or two) changed and the checksum put right.
+// Parses the first sample of `type` with one byte (or two) changed and the checksum corrected.
 Verdict judge_changed(PacketType type, std::size_t at, std::uint16_t value, std::size_t bytes = 1) {
   for (test::Sample& sample : test::wire_samples()) {
     if (sample.bytes[1] != static_cast<std::byte>(type)) continue;
@@ -341,7 +341,7 @@ TEST_CASE("wire hostile: fields of headers out of range", "[T7]") {
   }
 }
 
-// A PACKED packet of two messages of 8 bytes, changed; its row begins at 80, the second entry
+// Parses a changed PACKED packet of two messages of 8 bytes. Its row begins at 80, the second entry
 // at 88.
 Verdict judge_packed(const std::function<void(std::vector<std::byte>&)>& change) {
   std::vector<std::byte> bytes(80 + 8 + kPackedEntryBytes + 8);
@@ -358,16 +358,16 @@ TEST_CASE("wire hostile: a packed row that is not what it says", "[T12]") {
     return judge_packed([=](auto& bytes) { bytes[at] = static_cast<std::byte>(value); });
   };
   CHECK(judge_packed([](auto&) {}) == std::nullopt);
-  CHECK(set(36, 1) == DropReason::bad_field);       // fragment 1 of the first
-  CHECK(set(76, 1) == DropReason::bad_field);       // which cancels
-  CHECK(set(56, 17) == DropReason::bad_field);      // whose length leaves no second
-  CHECK(set(60, 1) == DropReason::bad_field);       // beyond 32 bits
-  CHECK(set(56, 7) == std::nullopt);                // the rest of a word is nobody's
-  CHECK(set(56, 0) == DropReason::bad_field);       // the second's number is no second
-  CHECK(set(88 + 4, 1) == DropReason::bad_field);   // fragment 1 of the second
-  CHECK(set(88 + 44, 1) == DropReason::bad_field);  // which cancels
-  CHECK(set(88 + 24, 9) == DropReason::bad_field);  // longer than what is left
-  CHECK(set(88 + 24, 0) == DropReason::bad_field);  // something is left
+  CHECK(set(36, 1) == DropReason::bad_field);       // the first has fragment 1
+  CHECK(set(76, 1) == DropReason::bad_field);       // the first cancels
+  CHECK(set(56, 17) == DropReason::bad_field);      // the first leaves no room for a second
+  CHECK(set(60, 1) == DropReason::bad_field);       // the first is longer than 32 bits can say
+  CHECK(set(56, 7) == std::nullopt);                // the rest of a word is padding
+  CHECK(set(56, 0) == DropReason::bad_field);       // the second has the wrong number
+  CHECK(set(88 + 4, 1) == DropReason::bad_field);   // the second has fragment 1
+  CHECK(set(88 + 44, 1) == DropReason::bad_field);  // the second cancels
+  CHECK(set(88 + 24, 9) == DropReason::bad_field);  // the second is longer than the rest
+  CHECK(set(88 + 24, 0) == DropReason::bad_field);  // bytes are left over
   CHECK(judge_packed([](auto& bytes) { bytes.resize(88); }) == DropReason::bad_field);  // alone
   for (std::size_t cut = 1; cut < 8 + kPackedEntryBytes + 8; ++cut) {
     INFO(cut << " bytes cut off");

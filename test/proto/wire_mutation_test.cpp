@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fuzzer's target on the samples and on seeded mutations of them: what libFuzzer does, in
+// Runs the fuzzer's target on the samples and on seeded mutations of them. This is libFuzzer in
 // small, with every compiler and in every preset.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -24,7 +24,7 @@ class Mutator {
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
 
-  // One to four changes of the kinds that damage makes.
+  // Makes one to four changes of the kinds that damage makes.
   void mutate(std::vector<std::byte>& bytes) {
     for (std::uint64_t changes = 1 + below(4); changes > 0 && !bytes.empty(); --changes) {
       const std::uint64_t at = below(bytes.size());
@@ -34,7 +34,7 @@ class Mutator {
         case 2: bytes[at] = below(2) == 0 ? std::byte{0} : std::byte{0xff}; break;
         case 3: bytes.resize(at); break;
         case 4: bytes.resize(bytes.size() + 1 + below(40), std::byte{1}); break;
-        default: {  // one part over another
+        default: {  // copy one part over another
           const std::uint64_t count = 1 + below(std::min<std::uint64_t>(bytes.size() - at, 16));
           const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(at);
           const std::vector<std::byte> piece(from, from + static_cast<std::ptrdiff_t>(count));
@@ -78,7 +78,7 @@ TEST_CASE("wire mutation: the fuzzer's target on seeded mutations of the samples
     const std::vector<std::byte> exact(datagram.begin(), datagram.end());
     if (check_round_trip(exact, sample.queue, false)) ++accepted;
   }
-  // Both verdicts are exercised.
+  // The mutations exercise both verdicts.
   CHECK(accepted > kMutations / 10);
   CHECK(accepted < kMutations * 9 / 10);
 }

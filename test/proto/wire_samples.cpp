@@ -73,7 +73,7 @@ class Maker {
     return made;
   }
 
-  // Of a PACKED packet whose headers are written; its first envelope gets the length.
+  // The row of a PACKED packet whose headers are written. Sets the length in its first envelope.
   std::vector<std::byte> row(PacketWriter& writer) {
     PacketBuffer buffer;
     PackedRow made(buffer, 0, PacketBuffer::kBytes - writer.header_bytes());
@@ -135,7 +135,7 @@ class Maker {
     }
   }
 
-  // Leaves out what does not fit.
+  // Writes a block if it fits.
   void block(PacketWriter& writer, std::uint64_t kind) {
     switch (static_cast<BlockKind>(kind)) {
       case BlockKind::ack_info:
@@ -192,7 +192,7 @@ std::vector<Sample> wire_samples() {
       samples.push_back(maker.packet(rule.type, 1, 0));
       samples.push_back(maker.packet(rule.type, 263, 2));
     }
-    // Enough blocks that every kind is among them.
+    // With 12 blocks the packet has every kind.
     if (rule.blocks) samples.push_back(maker.packet(rule.type, 0, 12));
   }
   return samples;

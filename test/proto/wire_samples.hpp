@@ -12,7 +12,7 @@
 
 namespace hawser::test {
 
-// A datagram in an allocation of exactly its size, so that a sanitizer sees one byte too many.
+// A datagram in an allocation of exactly its size, so that a sanitizer notices a read beyond it.
 struct Sample {
   std::string name;
   proto::Queue queue = proto::Queue::data;
@@ -22,11 +22,11 @@ struct Sample {
 // At least one well-formed packet of every type and with every kind of block, checksums set.
 [[nodiscard]] std::vector<Sample> wire_samples();
 
-// A well-formed packet of a random type with random fields, blocks and payload; its checksum is
-// set.
+// A well-formed packet of a random type with random fields, blocks and payload, and the right
+// checksum.
 [[nodiscard]] Sample random_packet(std::mt19937_64& random);
 
-// Puts the right checksum into a datagram of at least 32 bytes, whatever else is wrong with it.
+// Corrects the checksum of a datagram of at least 32 bytes, whatever else is wrong with it.
 void fix_checksum(std::span<std::byte> datagram);
 
 }  // namespace hawser::test

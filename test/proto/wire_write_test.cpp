@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer: limits, runs of statuses, and that it writes no byte that it does not send.
+// The writer: its limits, runs of statuses, and that it writes no byte that it does not send.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -88,7 +88,7 @@ TEST_CASE("wire write: bytes behind the headers are left alone, whatever the buf
     const test::Sample sample = test::random_packet(random);
     PacketView packet;
     REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
-    // Twice, over different old contents: the packet must not depend on them.
+    // Write twice, over different old contents: the packet must not depend on them.
     std::vector<std::vector<std::byte>> results;
     for (const std::byte fill : {std::byte{0x55}, std::byte{0xaa}}) {
       PacketBuffer buffer;
@@ -174,12 +174,12 @@ TEST_CASE("wire write: statuses takes as many as fit and says how many") {
     entries[i] = {7 * i, MessageStatus::delivered, 0, 1};
   }
   Control control;
-  // 1024 bytes: the header, the block's own word, entries.
+  // The packet has 1024 bytes: the header, the block's own word, and entries.
   CHECK(control.writer.statuses(entries) == (1024 - 32 - 8) / 8);
   CHECK(control.writer.room() == 0);
   CHECK(control.writer.statuses(entries) == 0);
   CHECK_FALSE(control.writer.status(0, MessageStatus::accepted));
-  // A run needs no room.
+  // A run can grow without room.
   CHECK(control.writer.status(7 * 122 + 1, MessageStatus::delivered));
   const auto blocks = control.status_blocks();
   REQUIRE(blocks.size() == 1);

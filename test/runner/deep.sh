@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every test that the gate leaves out, in stages. It has no budget: the stages take hours together.
+# Runs every test that the gate leaves out, in stages. It has no budget: the stages take hours.
 #
 #   ./test.sh deep              all stages
 #   ./test.sh deep STAGE ...    these
 #   ./test.sh deep --list       their names
 #
-# A stage goes on after a failure in an earlier one. The summary tells what each took and what failed.
+# A failed stage doesn't stop later ones. The summary tells each stage's time, and what failed.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root" || exit 1
 source test/runner/stages.sh
 
-# The deep tests of the release preset, by the start of their names. `others` are all that no stage names.
+# The release preset's deep tests, by the beginning of their names. `others` are all the rest.
 declare -A release_tests=(
   [commands]='^(run|launch|storm|sim): '
   [mpi]='^mpi: '
@@ -44,17 +44,17 @@ done
 chosen=("$@")
 ((${#chosen[@]})) || chosen=("${names[@]}")
 
-# An hour, or ten: a limit ends what hangs.
+# Ten hours: the limit only ends a hang.
 limit=36000
 
 wanted() { [[ " ${chosen[*]} " == *" $1 "* ]]; }
 
-# stage NAME with the deep tests of a preset that the options for ctest select.
+# Runs stage NAME: the deep tests of a preset that the options for ctest select.
 deep_tests() {
   stage "$1" "$limit" ./test.sh "$2" -- -L '^deep$' "${@:3}"
 }
 
-# The emulated machine must be there: none of its tests is skipped.
+# The emulated machine must be available: none of its tests may be skipped.
 export HAWSER_VM_REQUIRED=1
 export HAWSER_FUZZ_SECONDS=${HAWSER_FUZZ_SECONDS:-60}
 
@@ -63,7 +63,7 @@ wanted fuzz && packages+=(fuzz)
 wanted machine && packages+=(vm)
 wanted suites && packages+=(suites)
 wanted newcomer && packages+=(newcomer)
-# Without the packages of a stage the others go on. The stage itself says what it lacks.
+# A stage without its packages says what it lacks, and the others go on.
 for set in "${packages[@]}"; do
   stage "packages, $set" 1200 ./setup.sh "$set" || [[ $set != test ]] || end_of_stages $limit
 done

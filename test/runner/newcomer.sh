@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The README as a newcomer follows it: in an empty Debian 12, with nothing but git installed, ./run.sh and
-# then ./test.sh in one clone of HEAD.
+# Follows the README as a newcomer does: in an empty Debian 12 with nothing but git installed, runs
+# ./run.sh and then ./test.sh in one clone of HEAD.
 #
-#   newcomer.sh FOLDER    the new system goes there; a later call uses it again
+#   newcomer.sh FOLDER    FOLDER gets the new system; a later call uses it again
 #
-# It needs root, debootstrap and a mirror: the one of this host's own lists. Status 77: one of these is missing.
+# It needs root, debootstrap, and the mirror in this host's own lists. Status 77: one is missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=${1:?usage: newcomer.sh FOLDER}
@@ -27,13 +27,13 @@ if [[ ! -f $folder/ready ]]; then
     tail -n 20 "$folder/debootstrap.log" >&2
     exit 1
   }
-  # The same mirrors as here, and how to reach them.
+  # Use the same mirrors as here, and the same name servers to reach them.
   cp -r /etc/apt/sources.list* "$system/etc/apt/"
   cp /etc/resolv.conf "$system/etc/" 2>/dev/null || true
   touch "$folder/ready"
 fi
 
-# What is mounted goes with the last process of this mount namespace.
+# The mounts go away with the last process of this mount namespace.
 rm -rf "$system/srv/hawser"
 git clone -q "$root" "$system/srv/hawser"
 exec unshare --mount --pid --fork --kill-child bash -euc '

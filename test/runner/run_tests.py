@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the ctests of a build folder, and repeats what may be repeated.
+"""Runs the ctests of a build folder, and repeats those that may be repeated.
 
 Usage: run_tests.py BUILD_FOLDER [--label L ...] [--jobs N] [-- CTEST_ARGUMENT ...]
 
@@ -9,9 +9,9 @@ it is unsteady: the run goes on, and the summary names it with the output of its
 is labelled `virtual` is never repeated. Three unsteady tests in one run fail it. If more than ten clock
 tests fail, the cause is not the clock, and none of them is repeated.
 
-What failed goes to BUILD_FOLDER/failures.log and what was unsteady to BUILD_FOLDER/unsteady.log, a heading
-`== NAME` and the end of its output each. The exit status is 0 if the run passed, 1 if it failed, and 2 if
-the tests can't be run (no test, or one without its labels).
+Failed tests go to BUILD_FOLDER/failures.log and unsteady ones to BUILD_FOLDER/unsteady.log, each
+with a heading `== NAME` and the end of its output. The exit status is 0 if the run passed, 1 if it
+failed, and 2 if the tests can't be run (there is none, or one lacks its labels).
 """
 
 import argparse
@@ -38,7 +38,7 @@ class CannotRun(Exception):
 
 
 class Result(NamedTuple):
-    """What became of one test: passed, failed or skipped."""
+    """The result of one test: passed, failed or skipped."""
     name: str
     status: str
     seconds: float
@@ -46,7 +46,7 @@ class Result(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a run."""
+    """The results of a run."""
     results: list  # the last Result of each test
     unsteady: list  # the first Result of each test that failed and then passed
     seconds: float
@@ -65,7 +65,7 @@ def selection(labels, more):
 
 
 def kinds_of_tests(folder, chosen):
-    """The kind of each chosen test. Raises CannotRun unless each has a name of its own, one kind and one tier."""
+    """The kind of each chosen test. CannotRun unless it has its own name, one kind and one tier."""
     shown = subprocess.run(["ctest", "--show-only=json-v1", *chosen], cwd=folder, text=True,
                            stdout=subprocess.PIPE, check=False)
     if shown.returncode != 0:
@@ -88,12 +88,12 @@ def kinds_of_tests(folder, chosen):
 
 
 def read_results(path, reasons):
-    """The results in ctest's report; `reasons` says why tests failed, as the report does not."""
+    """The results in ctest's report. `reasons` says why tests failed, which the report does not."""
     results = []
     for node in ElementTree.parse(path).getroot().iter("testcase"):
         status = {"run": "passed", "notrun": "skipped", "disabled": "skipped"}.get(node.get("status"), "failed")
         output = node.findtext("system-out") or ""
-        # A test whose program is missing did not skip itself.
+        # A test whose program is missing is not one that skipped itself.
         skipped = node.find("skipped")
         if status == "skipped" and not (skipped.get("message") or "").startswith("SKIP_"):
             status = "failed"
@@ -124,7 +124,7 @@ def run_ctest(folder, chosen, jobs):
 
 
 def exactly(name):
-    """Arguments of ctest that choose the one test of this name."""
+    """Arguments of ctest that choose only the test of this name."""
     return ["-R", "^" + re.sub(r"([][.*+?^$|()\\])", r"\\\1", name) + "$"]
 
 
@@ -163,7 +163,7 @@ def write_log(path, results):
 
 
 def summary(verdict):
-    """The lines of the summary; the last is what ctest would say."""
+    """The lines of the summary. The last one is in ctest's words."""
     lines = []
     for name in sorted(result.name for result in verdict.failed):
         lines.append(f"failed: {name}")

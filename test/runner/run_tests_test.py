@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of run_tests.py: what it repeats, what it never repeats, and what fails a run.
+"""Cases of run_tests.py: which tests it repeats, which it never repeats, and what fails a run.
 
-Each case makes a project of small tests, and looks at the verdict on them.
+Each case makes a project of small tests, and checks the verdict on them.
 """
 
 import os
@@ -13,7 +13,7 @@ import unittest
 
 RUNNER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_tests.py")
 
-# Counts its calls in a file, and passes from the given one on.
+# Counts its calls in a file, and passes from the given call on.
 PASSES_FROM = 'n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) > {0}; echo "call $((n + 1))"; [ $n -ge {1} ]'
 
 
@@ -31,7 +31,7 @@ class Project:
         subprocess.run(["cmake", "-S", folder, "-B", folder], check=True, stdout=subprocess.DEVNULL)
 
     def run(self, *arguments):
-        """The exit status, what was printed, and the two logs."""
+        """The exit status, the output, and the two logs."""
         ended = subprocess.run([sys.executable, RUNNER, self.folder, "--jobs", "2", *arguments],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return ended.returncode, ended.stdout, self.log("failures"), self.log("unsteady")

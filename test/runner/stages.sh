@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-# Stages of a long run, sourced by .ci/run and deep.sh: each stage is a command with a time limit, and the
-# summary tells what each took, what failed, and whether a process was left behind.
+# Stages of a long run, sourced by .ci/run and deep.sh. Each stage is a command with a time limit.
+# The summary tells each stage's time, what failed, and whether a process was left behind.
 #
-#   stage NAME LIMIT_SECONDS COMMAND ...   runs it; returns its exit status, or 0 for 77, which means that
-#                                          the command lacks what it needs, and has said what
+#   stage NAME LIMIT_SECONDS COMMAND ...   runs it; returns its exit status, or 0 for 77: the
+#                                          command then lacks something, and has said what
 #   end_of_stages BUDGET_SECONDS           prints the summary and exits: 0, or 1 if anything failed
 #
-# The caller sets `root`, the top of the tree. The commands put their results into files of the folder
-# HAWSER_REPORT: `summary` has a line for each set of tests, `failures` and `unsteady` have the tests that
-# failed, or failed at first, each after a line `== NAME`.
+# The caller sets `root`, the top of the tree. The commands put their results into the folder
+# HAWSER_REPORT. `summary` has a line for each set of tests. `failures` has the tests that failed,
+# and `unsteady` those that failed at first, each after a line `== NAME`.
 
 rows=()
 failed=0
 export HAWSER_REPORT=$root/build/report
 rm -rf "$HAWSER_REPORT" && mkdir -p "$HAWSER_REPORT"
-# Every process that a stage starts inherits this, also when it leaves its process group.
+# Every process that a stage starts inherits this token, even if it leaves its process group.
 export HAWSER_RUN_TOKEN="run-$$-$RANDOM$RANDOM"
 
-# The processor seconds of all children that have ended, in hundredths. On a busy host they tell what the
-# clock can't.
+# The processor time of all children that have ended, in hundredths of a second. On a busy host it
+# tells more than the clock.
 cpu() {
   local -a field
   read -r -a field <"/proc/$$/stat"
   echo $(((field[15] + field[16]) * 100 / $(getconf CLK_TCK)))
 }
 
-# The command runs in a process group of its own, which the time limit ends as a whole.
+# Runs the command in a process group of its own, which the time limit ends as a whole.
 stage() {
   local name=$1 limit=$2 from=$SECONDS cpu_from status=0 verdict=ok
   cpu_from=$(cpu)
@@ -49,8 +49,8 @@ stage() {
   return $status
 }
 
-# Processes that a stage has left behind: "PID COMMAND" a line. They are found by the token in their
-# environment, or by their program if that is one of this tree's build.
+# Lists the processes that stages have left behind, as lines "PID COMMAND". A process counts if its
+# environment has the token, or if its program is in this tree's build folder.
 strays() {
   local folder pid entry program
   for folder in /proc/[0-9]*; do

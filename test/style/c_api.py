@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the C++ API can do the C API can. Usage: c_api.py ROOT.
+"""Checks that the C API has all functions of the C++ API. Usage: c_api.py ROOT.
 
 Complaints, with exit status 1: a function of hawser::Engine or hawser::Endpoint that hawser.h does
 not have as hawser_NAME, hawser_endpoint_NAME or hawser_engine_NAME; a member of a configuration, of
@@ -11,7 +11,7 @@ import os
 import re
 import sys
 
-# C++ struct -> (its C struct, members that C says otherwise)
+# C++ struct -> (its C struct, members that C has in another form)
 STRUCTS = {
     "EngineConfig": ("hawser_engine_config", set()),
     "EndpointConfig": ("hawser_endpoint_config", set()),
@@ -23,7 +23,7 @@ STRUCTS = {
     "DmabufRange": ("hawser_dmabuf_range", set()),
     "NicStats": ("hawser_nic_stats", set()),
     "PathStats": ("hawser_path_stats", set()),
-    # The caller has named the peer, and gives the array for the paths.
+    # In C the caller names the peer, and gives the array for the paths.
     "PeerStats": ("hawser_peer_stats", {"peer", "paths"}),
     "Event": ("hawser_event", set()),
     "Verdict": ("hawser_verdict", set()),
@@ -38,7 +38,7 @@ def without_comments(text):
 
 
 def body(text, opening):
-    """What is between the braces that follow `opening`, nested ones left out; None if not there."""
+    """The text between the braces that follow `opening`, without nested ones; None if not there."""
     at = text.find(opening)
     if at < 0:
         return None

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what is named exists. Usage: docs.py ROOT; exit status 1 if something doesn't.
+"""Checks that the named files exist. Usage: docs.py ROOT; exit status 1 if one doesn't.
 
-Checked of the pages (those of the root, and of docs/ with its folders): every path in `backticks`
-that begins with a folder of the tree, every link to a file, and every line of the folder map in
-README.md. Checked of pages, sources, scripts and notes: every file of docs/ that they name.
+In the pages (those of the root, and of docs/ with its folders) it checks every path in `backticks`
+that begins with a folder of the tree, every link to a file, and every line of README.md's folder
+map. In pages, sources, scripts and notes it checks every file of docs/ that they name.
 """
 
 import glob
@@ -20,11 +20,11 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 MAP = re.compile(r"^    ([\w./-]+/)\s{2,}\S")
 PAGE = re.compile(r"\bdocs/[\w/]+\.\w+")
 NOTES = (".pml", ".mutants", ".ablations", ".yaml", ".yml")
-EXAMPLES = "test/style/style_test.py"  # which names pages that don't exist
+EXAMPLES = "test/style/style_test.py"  # names pages that don't exist
 
 
 def expand(path):
-    """proto/{a,b}.hpp names two files."""
+    """Expands braces: proto/{a,b}.hpp names two files."""
     found = re.match(r"(.*)\{([^}]*)\}(.*)", path)
     return [found[1] + part + found[3] for part in found[2].split(",")] if found else [path]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all C++ is as clang-format would write it. Usage: format.py ROOT CLANG_FORMAT [--fix]"""
+"""Checks that all C++ is as clang-format writes it. Usage: format.py ROOT CLANG_FORMAT [--fix]"""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares a page with the table of tunables in include/hawser/tunables.hpp, or writes it:
+// Compares a page with the table of tunables in include/hawser/tunables.hpp, or writes the page:
 //   print_tunables docs/tunables.md [--update]
 #include <algorithm>
 #include <cstdint>

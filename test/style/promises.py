@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every promise of docs/internals/protocol.md has a test that names it. Usage: promises.py ROOT [-v].
 
-A promise is what a list item or a paragraph says between one tag, such as [M1], and the one before
+A promise is the text of a list item or paragraph between one tag, such as [M1], and the tag before
 it. Text from "*Why:*" to the end of the item or paragraph gives the reason, and promises nothing.
-Tests name tags in the second part of their TEST_CASE. Complaints, with exit status 1: a tag without
-a test, a test that names no tag of the page, a tag that is given twice, and, in the sections of
-which all is tagged, an item or a paragraph that doesn't end with a tag.
+Tests name tags in the second part of their TEST_CASE. The script complains, with exit status 1,
+about a tag without a test, a test that names no tag of the page, and a tag that is given twice. In
+the sections where all is tagged it complains about an item or paragraph that doesn't end with a
+tag.
 """
 
 import os
@@ -22,7 +23,7 @@ TEST_CASE = re.compile(r'TEST_CASE\(\s*"((?:[^"\\]|\\.)*)"\s*,\s*"((?:[^"\\]|\\.
 
 
 def paragraphs(text):
-    """(section, line, item or paragraph) of the page's prose; code, tables and headings are none."""
+    """(section, line, item or paragraph) of the page's prose, without code, tables and headings."""
     section, start, lines, fenced, reason = "", 0, [], False, False
     for number, line in enumerate(text.splitlines() + [""], 1):
         if line.startswith("```"):

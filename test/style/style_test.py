@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The style test's own test: every rule rejects its bad example, and a good tree passes."""
+"""Tests the style checks: every rule rejects its bad example, and a good tree passes."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ GOOD = {
 
 LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
 
-# name of the rule, path, text; the license goes before each text but those of its own rule
+# Name of the rule, path, text. Each text gets the license line, except those of that very rule.
 BAD = (
     ("license", "tool/a.cpp", "int x;\n"),
     ("license", "tool/a.cpp", "int x;\n" + LICENSE),
@@ -202,7 +202,7 @@ class PromisesTest(unittest.TestCase):
 
 
 class ScriptsTest(unittest.TestCase):
-    """Called without what they need, they say so, in one line."""
+    """A script without its input says so in one line."""
 
     def complaint(self, script, *arguments):
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), script)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts instructions with valgrind, and holds them against a record beside the test that counts."""
+"""Counts instructions with valgrind, and compares them with a record beside the test."""
 import json
 import pathlib
 import re
@@ -11,7 +11,7 @@ GROWTH = 1.10
 
 
 def count(command, function, env=None):
-    """(instructions, name) of each function, spent while FUNCTION (a pattern) runs, in a run of COMMAND."""
+    """(instructions, name) of each function in COMMAND while FUNCTION (a pattern) runs."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "out"
         subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}",
@@ -24,7 +24,7 @@ def count(command, function, env=None):
 
 
 def hold(now, record):
-    """The exit status: 1 if a figure of NOW is more than a tenth above RECORD, a json file, or not in it."""
+    """1 if a figure of NOW isn't in RECORD, a json file, or is over a tenth above it; else 0."""
     if "--update" in sys.argv:
         record.write_text(json.dumps(now, indent=1) + "\n")
         return 0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that a test cancels, as C programs end their progress threads.
+// A thread for tests to cancel, which is how C programs end their progress threads.
 #pragma once
 
 #include <pthread.h>
@@ -27,12 +27,12 @@ class Cancellable {
   Cancellable(const Cancellable&) = delete;
   Cancellable& operator=(const Cancellable&) = delete;
 
-  // Waits until the thread blocks in the kernel. False: it did not within kHangLimit.
+  // Waits until the thread blocks in the kernel. False if it did not within kHangLimit.
   [[nodiscard]] bool blocks_in_kernel() const {
     return comes_true([this] { return id_ != 0 && state() == 'S'; });
   }
   void cancel() const { (void)::pthread_cancel(thread_); }
-  // Waits for its end. False: it returned.
+  // Waits for the thread's end. False if it returned.
   [[nodiscard]] bool was_cancelled() {
     void* how = nullptr;
     (void)::pthread_join(thread_, &how);

@@ -4,8 +4,8 @@
 
 int main(int argc, char** argv) {
   Catch::Session session;
-  // Each case has its file as a tag, [#bitmap_test]: cmake/tests.cmake selects the cases of a file
-  // by it.
+  // Each case gets its file as a tag, such as [#bitmap_test]. By this tag cmake/tests.cmake selects
+  // the cases of a file.
   session.configData().filenamesAsTags = true;
   return session.run(argc, argv);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a GPU's memory is to a program: a descriptor that stands for it, and addresses at which the
-// processor may not read. Who does ends the test by SIGSEGV.
+// A GPU's memory as a program sees it: a descriptor that stands for it, and addresses that the
+// processor must not read. A read ends the test by SIGSEGV.
 #pragma once
 
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ class DeviceMemory {
   [[nodiscard]] int descriptor() const { return file_; }
   [[nodiscard]] std::size_t size() const { return contents_.size(); }
   [[nodiscard]] const std::byte* data() const { return data_; }
-  // What is there.
+  // The bytes in the device's memory.
   [[nodiscard]] std::span<const std::byte> contents() const { return contents_; }
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a libFuzzer target without libFuzzer: FUZZER INPUTS [FOLDER]... runs it over every file of
-// the folders given, and over so many seeded random inputs of every length up to 600 bytes. So the
-// targets are built, and do not rot, in every preset and with either compiler.
+// the given folders, and over INPUTS seeded random inputs of every length up to 600 bytes. This way
+// every preset and either compiler builds the targets, so that they don't rot.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   constexpr std::size_t kMaxBytes = 600;
   std::mt19937_64 random(kSeed);
   for (std::size_t bytes = 0; bytes <= kMaxBytes; ++bytes) {
-    // Exactly as large as the input, so that a sanitizer sees one byte too many.
+    // The buffer is exactly as large as the input, so that a sanitizer notices a read beyond it.
     std::vector<std::uint8_t> input(bytes);
     for (int i = 0; i < inputs_per_length; ++i) {
       for (std::uint8_t& byte : input) byte = static_cast<std::uint8_t>(random());

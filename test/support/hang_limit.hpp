@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one limit of waiting, for tests that run by a real clock. It ends a hang and judges nothing:
+// The one limit for waiting, for tests that run by a real clock. It ends a hang and judges nothing:
 // a machine that stands still for half a minute fails no test.
 #pragma once
 
@@ -14,11 +14,11 @@ inline constexpr std::chrono::seconds kHangLimit{60};
 inline constexpr int kHangLimitMs = 60'000;                     // for poll and libfabric
 inline constexpr std::uint64_t kHangLimitNs = 60'000'000'000u;  // for Endpoint::wait
 
-// A peer may say nothing for so long without being taken for dead. Shorter than kHangLimit, so that
-// the death of a peer is still noticed within that.
+// For so long a peer may be silent without being taken for dead. This is shorter than kHangLimit,
+// so that a test still sees the death of a peer within that limit.
 inline constexpr std::uint64_t kStandstillMs = 30'000;
 
-// kHangLimit, counted from the construction on.
+// Measures kHangLimit from its construction on.
 class HangLimit {
  public:
   [[nodiscard]] bool is_over() const { return std::chrono::steady_clock::now() >= end_; }
@@ -27,7 +27,7 @@ class HangLimit {
   std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + kHangLimit;
 };
 
-// Looks once a millisecond until `condition` is true. False: it was not within kHangLimit.
+// Checks once a millisecond until `condition` is true. False if it was not within kHangLimit.
 template <class Condition>
 [[nodiscard]] bool comes_true(Condition&& condition) {
   for (const HangLimit limit; !condition(); (void)::poll(nullptr, 0, 1)) {

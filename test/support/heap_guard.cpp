@@ -31,7 +31,7 @@ std::uint64_t HeapGuard::allocations() const { return ::allocations - before_; }
 
 }  // namespace hawser::test
 
-// All of them: the library's array and nothrow forms would call these, a sanitizer's would not.
+// Replaces all forms: the library's array and nothrow forms call these, but a sanitizer's don't.
 void* operator new(std::size_t bytes) { return take_or_throw(bytes, 1); }
 void* operator new[](std::size_t bytes) { return take_or_throw(bytes, 1); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return take(bytes, 1); }

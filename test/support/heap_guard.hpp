@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a piece of code takes from the heap: "no heap after start" is a promise that tests
-// hold.
+// Counts what a piece of code takes from the heap, for tests of the promise "no heap after start".
 //
 // Linking heap_guard.cpp replaces the program's operators new and delete.
 #pragma once
@@ -9,7 +8,7 @@
 
 namespace hawser::test {
 
-// Allocations of this thread since the guard was made.
+// Counts the allocations of this thread since the guard was made.
 class HeapGuard {
  public:
   HeapGuard();

@@ -260,7 +260,7 @@ void LoopbackNetwork::arrive(Message&& message) {
 void LoopbackNetwork::match(const OperationPointer& receive, Message& message) {
   Operation& send = *message.send;
   if (!message.stored) {
-    if (send.ended) {  // its sender has given up: the bytes never come; as if it had been lost
+    if (send.ended) {  // the sender has given up, so the bytes never come, as if lost
       nodes_[receive->owner].receives.push_back(receive);
       return;
     }
@@ -317,7 +317,7 @@ void LoopbackNetwork::kill(std::size_t index) {
   nodes_[index].killed_at = now_;
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     flying_[index * nodes_.size() + other].clear();
-    // Sends that it had not brought to an end: their payload is gone with it.
+    // Remove its unfinished sends, whose payload is gone with it.
     nodes_[other].unexpected.remove_if([index](const Message& message) {
       return message.send->owner == index && !message.stored;
     });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A naive model of hawser::Endpoint for tests of what is built on it: N endpoints in one process
-// and one thread, in virtual time (a tick a poll), with one seed for everything.
+// A naive model of hawser::Endpoint for tests of the layers above it: N endpoints in one process
+// and one thread, in virtual time (a tick per poll), with one seed for everything.
 //
-// It keeps the contract as loosely as it may: completions come after random delays and in random
-// order, calls answer `again` at random, unexpected payload beyond a limit stays with its sender.
-// And it checks its user: that a send's bytes don't change before its completion, that nobody
-// writes to a posted receive's buffer (which is filled with junk meanwhile, so reading it early
-// shows), that hints add up. Complaints are collected, for the test to look at.
+// The model keeps the contract as loosely as it may. Completions come after random delays and in
+// random order. Calls return `again` at random. Unexpected payload beyond a limit stays with its
+// sender. The model also checks its user: a send's bytes must not change before its completion,
+// nobody may write to a posted receive's buffer, and hints must add up. The buffer holds junk
+// meanwhile, so that reading it early shows. The model collects complaints for the test to check.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace hawser::test {
 struct LoopbackOptions {
   std::uint64_t seed = 1;
   double again = 0;             // probability that a send or receive is refused
-  std::uint32_t max_delay = 0;  // ticks that a message, or a completion, takes at most
+  std::uint32_t max_delay = 0;  // the most ticks that a message or a completion takes
   std::uint32_t max_operations = 8192;
   std::uint32_t max_messages_per_peer = 2048;
   std::uint64_t unexpected_bytes = 1 << 20;  // of an endpoint
@@ -41,26 +41,26 @@ class LoopbackNetwork {
   ~LoopbackNetwork();
 
   [[nodiscard]] Endpoint& endpoint(std::size_t index);
-  // How endpoint `from` calls endpoint `to`. Not its index, so that nobody mixes them up.
+  // The name of endpoint `to` at endpoint `from`. It isn't the index, so that mixing them up shows.
   [[nodiscard]] PeerId peer(std::size_t from, std::size_t to) const;
 
-  // The endpoint stops: what it sent and has not arrived is lost, others notice after peer_timeout.
+  // Stops the endpoint. Its messages in flight are lost, and others notice after peer_timeout.
   void kill(std::size_t index);
 
-  // Called by an endpoint's wait, so that a test can run the others meanwhile.
+  // Runs in an endpoint's wait, so that a test can run the other endpoints meanwhile.
   std::function<void(std::size_t index)> on_wait;
 
-  // What users did wrong; empty if nothing.
+  // The mistakes of users so far.
   [[nodiscard]] const std::vector<std::string>& complaints() const { return complaints_; }
   void complain(const std::string& text);
 
-  // Complains about groups of which fewer messages came than they have members.
+  // Complains about each group of which fewer messages came than it has members.
   void check_groups();
 
-  // Messages that arrived and that nobody received, at all living endpoints.
+  // Messages that arrived but were not received, at all living endpoints.
   [[nodiscard]] std::size_t unmatched() const;
   [[nodiscard]] std::size_t operations_pending(std::size_t index) const;
-  // The most that were pending at an endpoint at once.
+  // The largest number that was pending at an endpoint at once.
   [[nodiscard]] std::size_t most_sends() const { return most_sends_; }
   [[nodiscard]] std::size_t most_receives() const { return most_receives_; }
   [[nodiscard]] std::uint64_t now() const { return now_; }
@@ -79,7 +79,7 @@ class LoopbackNetwork {
     std::byte* target = nullptr;        // receive
     const std::byte* source = nullptr;  // send
     std::uint64_t bytes = 0;
-    std::uint64_t hash = 0;           // of the buffer while it is the endpoint's
+    std::uint64_t hash = 0;           // of the buffer while the endpoint has it
     std::vector<std::byte> before{};  // receive: what the junk replaced
     SendOptions send{};
     ReceiveOptions receive{};
@@ -111,7 +111,7 @@ class LoopbackNetwork {
     bool alive = true;
     bool closed = false;
     std::uint64_t killed_at = 0;
-    std::list<OperationPointer> pending{};   // without a scheduled final completion
+    std::list<OperationPointer> pending{};   // no final completion is scheduled yet
     std::list<OperationPointer> receives{};  // unmatched, in order of posting
     std::list<Message> unexpected{};         // in order of arrival
     std::uint64_t unexpected_bytes = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A NIC that says when the data queue of another is about to be polled, and shows what came of it,
-// and is that other one otherwise: a test can so let time pass between two NICs of one turn, or
-// mark packets as a congested switch would.
+// Wraps another NIC. It calls the test before it polls the data queue, and shows it the packets
+// that came. With it a test can let time pass between two NICs of one turn, or mark packets as a
+// congested switch would.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ class ObservedNic final : public proto::Nic {
               std::function<void(std::span<proto::RxPacket>)> arrived)
       : nic_(nic), before_poll_(std::move(before_poll)), arrived_(std::move(arrived)) {}
 
-  // Null, or false for what its driver does not find yet.
+  // May be null. False for an address that the driver has not resolved yet.
   std::function<bool(const proto::NicAddress&)> knows_way;
 
-  // Null, or the longest datagram that the way to an address carries whole.
+  // May be null. The longest datagram that the route to an address carries whole.
   std::function<std::uint32_t(const proto::NicAddress&)> way_bytes;
 
   [[nodiscard]] std::string_view name() const override { return nic_.name(); }

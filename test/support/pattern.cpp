@@ -37,7 +37,7 @@ bool begins_pattern(std::string_view bytes, std::uint64_t seed) {
 }
 
 bool all_are(std::string_view bytes, char value) {
-  // Each byte is the one before it: memcmp is fast where a loop is instrumented.
+  // Compares each byte with the one before it: memcmp is fast even where loops are instrumented.
   return bytes.empty() || (bytes.front() == value &&
                            std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }

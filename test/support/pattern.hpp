@@ -9,7 +9,7 @@
 
 namespace hawser::test {
 
-// Bytes that tell where they belong.
+// Bytes that differ by seed and place, so that a misplaced byte shows.
 [[nodiscard]] std::string pattern(std::uint64_t seed, std::size_t bytes);
 // Whether `bytes` are the first ones of pattern(seed, n) for any n that is large enough.
 [[nodiscard]] bool begins_pattern(std::string_view bytes, std::uint64_t seed);

@@ -1,3 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program has to own the header that all test programs share (test/CMakeLists.txt).
+// Some program has to own the precompiled header that all test programs share
+// (test/CMakeLists.txt).
 int main() { return 0; }

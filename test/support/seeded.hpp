@@ -11,7 +11,7 @@
 
 namespace hawser::test {
 
-// Sanitizers look at what code does, not at how lucky it is: they get a quarter of the seeds.
+// Sanitizers check the code and not its luck, so they get a quarter of the seeds.
 [[nodiscard]] constexpr std::uint64_t seeds_here(std::uint64_t count) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return std::min(count, std::max<std::uint64_t>(4, count / 4));
@@ -20,8 +20,8 @@ namespace hawser::test {
 #endif
 }
 
-// Calls run(random) with seeds 1 to `count`, or as many of them as this build runs; with the
-// environment variable HAWSER_TEST_SEED set, with that seed alone.
+// Calls run(random) with seeds 1 to `count`, or as many of them as this build runs. If the
+// environment variable HAWSER_TEST_SEED is set, it runs with that seed alone.
 template <class Run>
 void for_each_seed(std::uint64_t count, Run&& run) {
   const char* only = std::getenv("HAWSER_TEST_SEED");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packet pool for tests and benches: a free list that notices what a driver does wrong. A buffer
-// given back twice, or that isn't the pool's, is a broken invariant; what is read after it was
-// given back is visibly not what was written.
+// A packet pool for tests and benches: a free list that notices a driver's mistakes. Giving a
+// buffer back twice, or one of another pool, breaks an invariant. Bytes that are read after their
+// buffer was given back visibly differ from those that were written.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace hawser::test {
 
 class SimplePool final : public proto::PacketPool {
  public:
-  // Without `poison`, giving costs what a pool costs (for benches).
+  // Without `poison`, giving a buffer back costs as little as in a real pool (for benches).
   explicit SimplePool(std::size_t buffers, bool poison = true)
       : memory_(std::make_unique_for_overwrite<proto::PacketBuffer[]>(buffers)),
         out_(buffers, false),
@@ -46,7 +46,7 @@ class SimplePool final : public proto::PacketPool {
     }
   }
 
-  // All buffers lie in it.
+  // The memory that all buffers lie in.
   [[nodiscard]] std::span<const std::byte> memory() const {
     return std::as_bytes(std::span(memory_.get(), out_.size()));
   }
@@ -59,7 +59,7 @@ class SimplePool final : public proto::PacketPool {
   }
 
   std::unique_ptr<proto::PacketBuffer[]> memory_;
-  std::vector<proto::PacketBuffer*> free_;  // its room is never given up, so giving can't allocate
+  std::vector<proto::PacketBuffer*> free_;  // never shrinks, so giving can't allocate
   std::vector<bool> out_;
   bool poison_;
 };

@@ -267,10 +267,10 @@ void World::take_turn(Node& node) {
     node.next_turn =
         result.wake_at == proto::kNever ? result.wake_at : result.wake_at + node.lateness;
   }
-  // A deadline in the past that a turn does nothing about would let an idle endpoint spin for ever.
+  // If turns did nothing about a deadline in the past, an idle endpoint would spin for ever.
   node.idle_turns = !result.progressed && result.wake_at <= now_ ? node.idle_turns + 1 : 0;
   if (node.idle_turns > 1000) FAIL("a timer is due, and turn after turn nothing is done about it");
-  // A few at a time: most turns have none, and these are made anew each time.
+  // Take a few at a time: most turns have none, and the array is made anew each time.
   std::array<Completion, 4> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {
     n = node.endpoint->poll_completions(completions);
@@ -294,7 +294,7 @@ void World::step(proto::Time limit) {
     if (!node->endpoint) continue;
     if (!node->paused) next = proto::earlier(next, node->next_turn);
     for (const auto& nic : node->nics) {
-      // What lies ready at a node that sleeps waits for that node.
+      // Packets that are ready at a sleeping node wait for that node.
       const proto::Time release = nic->next_release();
       const bool sleeps = node->paused || node->lateness.ns > 0;
       if (!sleeps || release > now_) next = proto::earlier(next, release);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several endpoints in one thread and in virtual time, joined by memory NICs with a fault NIC
-// around each. Same configuration, same calls: same run.
+// around each. The same configuration and the same calls give the same run.
 //
-// Time jumps to what is due next: a turn that an endpoint asked for, a packet that the fault layer
-// releases, a packet that arrived. A paused node takes no turns; its NICs go on receiving. A late
-// node sleeps longer than it wanted to, each time. A node may also be away in the middle of a turn
+// Time jumps to the next event: a turn that an endpoint asked for, a packet that the fault layer
+// releases, a packet that arrived. A paused node takes no turns, but its NICs go on receiving. A
+// late node always sleeps longer than it wanted to. A node may also be away in the middle of a turn
 // (WorldConfig::before_poll).
 #pragma once
 
@@ -24,47 +24,47 @@
 
 namespace hawser::test {
 
-// The defaults, but for a few peers: taking the memory for hundreds takes longer than most tests.
+// The defaults, but for few peers: taking the memory for hundreds takes longer than most tests.
 [[nodiscard]] Tunables small_tunables();
 
 struct WorldConfig {
   std::uint32_t nodes = 2;
-  bool clocks_go_back = false;     // of a node that starts again: its epoch is an older one
-  std::vector<std::uint64_t> ids;  // of the nodes' endpoints; none: they are counted from 1
+  bool clocks_go_back = false;     // a node that restarts gets an older epoch
+  std::vector<std::uint64_t> ids;  // of the nodes' endpoints; empty: counted from 1
   std::uint32_t nics = 1;
-  std::vector<std::uint32_t> nics_of;  // per node, where they differ
-  // Per node and NIC, the fabric that it is in: no NIC can address one of another fabric. None: all
-  // are in one.
+  std::vector<std::uint32_t> nics_of;  // per node, if they differ
+  // The fabric of each NIC of each node: no NIC can address one of another fabric. If empty, all
+  // are in one fabric.
   std::vector<std::vector<std::uint32_t>> fabrics;
   Tunables tunables = small_tunables();
-  std::string faults = "delay=5us";  // of every NIC; the delay is each packet's way
+  std::string faults = "delay=5us";  // of every NIC; each packet takes this delay
   std::uint64_t seed = 1;
   std::uint16_t entropies = 1;  // of every NIC
   std::uint32_t ring_slots = 1024;
   std::uint32_t control_slots = 1024;
   std::uint32_t held_packets = 4096;  // of each direction of a fault layer
   std::uint32_t remotes = 256;        // that a NIC has open at a time
-  std::vector<std::string> secrets;   // of the job, per node; none: no MAC
+  std::vector<std::string> secrets;   // of the job, per node; empty: no MAC
   bool trace = false;
-  // Fate of single packets, asked for each packet of each NIC. They are 5 us under way, as others
-  // are, if the fate doesn't say how long: who gets them is woken by their release.
+  // Gives the fate of single packets, asked for each packet of each NIC. If the fate gives no
+  // delay, the packet takes 5 us, as others do: its release wakes the receiver.
   std::function<std::optional<engine::Fate>(std::uint32_t node, std::uint32_t nic,
                                             const engine::FaultPacket&)>
       hook;
-  // Called before a node polls the data queue of one of its NICs. May let the world run on: then
-  // that node was away just there.
+  // Called before a node polls the data queue of one of its NICs. It may let the world run on; the
+  // node is then away at this moment.
   std::function<void(std::uint32_t node, std::uint32_t nic)> before_poll;
-  // Whether the driver of a node's NIC knows the way to an address.
+  // Whether the driver of a node's NIC has resolved an address.
   std::function<bool(std::uint32_t node, std::uint32_t nic, const proto::NicAddress&)> knows_way;
-  // The longest datagram that the way of a node's NIC to an address carries whole.
+  // The longest datagram that the route of a node's NIC to an address carries whole.
   std::function<std::uint32_t(std::uint32_t node, std::uint32_t nic, const proto::NicAddress&)>
       way_bytes;
-  // Called with what any NIC hands to its node. May mark it.
+  // Called with the packets that any NIC hands to its node. May mark them.
   std::function<void(std::span<proto::RxPacket>)> arrived;
 };
 
-// For short exchanges that are run a hundred times: to make a world takes as long as its memory is
-// large, with sanitizers above all.
+// For short exchanges that run a hundred times: making a world takes time in proportion to its
+// memory, with sanitizers above all.
 [[nodiscard]] WorldConfig tiny_world();
 
 class World {
@@ -83,11 +83,11 @@ class World {
   }
   [[nodiscard]] proto::Time now() const { return now_; }
   [[nodiscard]] EndpointStats stats(std::uint32_t node) { return endpoint(node).stats(); }
-  // What the endpoint dropped for that reason.
+  // How many packets the endpoint dropped for that reason.
   [[nodiscard]] std::uint64_t drops(std::uint32_t node, DropReason reason) {
     return stats(node).drops[static_cast<std::size_t>(reason)];
   }
-  // What the node knows of the other, which must be known to it.
+  // The node's statistics of the other one, which it must know.
   [[nodiscard]] PeerStats peer_stats(std::uint32_t node, std::uint32_t other);
   [[nodiscard]] std::size_t buffers_in_use(std::uint32_t node) {
     return nodes_[node]->pool->in_use();
@@ -96,11 +96,12 @@ class World {
   // Connects every node to every other.
   void connect_all();
   [[nodiscard]] PeerId peer(std::uint32_t from, std::uint32_t to);
-  // Connects anew, with the present address of the other.
+  // Connects anew, with the present address of the other node.
   void reconnect(std::uint32_t from, std::uint32_t to);
-  // The endpoint goes without a word; with `restart`, a new one with another epoch takes its name.
+  // The endpoint vanishes without a message. With `restart`, a new one of the same name and another
+  // epoch takes its place.
   void crash(std::uint32_t node, bool restart);
-  // The same, and another one of another name starts there.
+  // The same, but an endpoint of another name starts there.
   void replace(std::uint32_t node);
   void pause(std::uint32_t node, bool paused) {
     nodes_[node]->paused = paused;
@@ -111,28 +112,28 @@ class World {
     nodes_[node]->lateness = lateness;
   }
 
-  // Posts; the status must be ok. The bytes belong to the caller until the completion.
+  // Posts an operation; the status must be ok. The caller owns the bytes until the completion.
   OperationId send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
                    const std::string& bytes, const SendOptions& options = {});
   OperationId receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
                       std::uint64_t mask = ~std::uint64_t{0});
-  // The same with all arguments, and whatever status comes of it; the name is filled in.
+  // Posts with all arguments and returns any status. The name of the operation is filled in.
   [[nodiscard]] Status post(std::uint32_t node, proto::SendRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::ReceiveRequest& request);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
   void close(std::uint32_t node);
-  // Ends the session from `node` to the other; the status must be ok.
+  // Ends the session from `node` to the other node; the status must be ok.
   void disconnect(std::uint32_t node, std::uint32_t other);
 
-  // The node takes a turn now: something happened that the world doesn't know of.
+  // Makes the node take a turn now, for an event that the world doesn't know of.
   void wake(std::uint32_t node) { nodes_[node]->next_turn = now_; }
 
-  // Until `done` or for so long. True if `done` came true.
+  // Runs until `done` or for `limit`. True if `done` became true.
   bool run_until(const std::function<bool()>& done, proto::Duration limit);
   void run_for(proto::Duration time) {
     (void)run_until([] { return false; }, time);
   }
-  // Until so many completions are there in all, at that node.
+  // Runs until that node has `count` completions in all.
   bool run_until_completed(std::uint32_t node, std::size_t count, proto::Duration limit);
 
   [[nodiscard]] const std::vector<Completion>& completions(std::uint32_t node) const {
@@ -147,12 +148,12 @@ class World {
   [[nodiscard]] const std::vector<TraceRecord>& trace(std::uint32_t node) const {
     return nodes_[node]->trace;
   }
-  // A name that no operation has; kNoOperation if max_operations are in use.
+  // An operation name that is free; kNoOperation if max_operations are in use.
   [[nodiscard]] OperationId next_operation(std::uint32_t node);
   [[nodiscard]] std::uint64_t turns() const { return turns_; }
-  // What the endpoints and their NICs took from the heap in their turns.
+  // How many allocations the endpoints and their NICs made in their turns.
   [[nodiscard]] std::uint64_t allocations() const { return allocations_; }
-  // For NICs of the test's own.
+  // For NICs that the test makes itself.
   [[nodiscard]] const std::shared_ptr<engine::MemoryFabric>& fabric(std::uint32_t i = 0) {
     while (i >= fabrics_.size()) {
       fabrics_.push_back(std::make_shared<engine::MemoryFabric>("world", fabrics_.size() + 1));
@@ -162,7 +163,7 @@ class World {
   [[nodiscard]] std::uint32_t nics(std::uint32_t node) const {
     return static_cast<std::uint32_t>(nodes_[node]->nics.size());
   }
-  // Words of the fault grammar, for one NIC of a node or for each of them; they must be valid.
+  // Applies words of the fault grammar, which must be valid, to one NIC of a node or to all.
   void apply(std::uint32_t node, std::uint32_t nic, std::string_view faults);
   void apply(std::uint32_t node, std::string_view faults);
 

@@ -85,7 +85,7 @@ TEST_CASE("aicb_csv: transfers of the first stage move every pipeline") {
   CHECK(workload.step[1].operation == Operation::shift_prev);
   CHECK(workload.sizes[GroupKind::pipeline] == 2);
   CHECK(workload.warnings.size() == 1);
-  // The other sections are checked too.
+  // The reader checks the other sections, too.
   CHECK(error_of(stages + "nonsense\n") == "job.csv:9: a call has 12 fields, not 1");
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("astra_text: what is wrong is said with file and line") {
   CHECK(error_of("HYBRID_TRANSFORMER ep:\n1\n" + layer) == "job.txt:1: 'ep' has no value");
   CHECK(error_of("HYBRID_TRANSFORMER ep: x\n1\n" + layer) ==
         "job.txt:1: ep must be a whole number, not 'x'");
-  // Nothing of the file goes to the terminal as it is.
+  // The command prints nothing of the file to the terminal without escaping it.
   CHECK(error_of("HYBRID_TRANSFORMER \033[2J x\n1\n" + layer) ==
         "job.txt:1: a key such as 'ep:' is expected instead of '?[2J'");
   CHECK(error_of(std::string(fabric::Text::kMostLines + 1, '\n')) ==

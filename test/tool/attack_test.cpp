@@ -42,7 +42,7 @@ TEST_CASE("attack: a result comes through a line as it was") {
   CHECK(to_line(*back) == to_line(message));
 }
 
-// What a receiver says of a packet before it looks at sessions; nothing if it takes it.
+// The reason for which a receiver drops a packet before it looks at sessions, or none.
 std::optional<DropReason> verdict(std::span<const std::byte> packet, proto::Queue queue) {
   proto::wire::PacketView view;
   return proto::wire::parse(packet, queue, true, view);
@@ -63,7 +63,7 @@ TEST_CASE("attack: garbage reaches every check of a stranger's packets, and stay
   CHECK(reasons[DropReason::too_short] > 0);
   CHECK(reasons[DropReason::bad_version] > 0);
   CHECK(reasons[DropReason::bad_field] > 0);
-  CHECK(taken > 0);  // only their tokens tell
+  CHECK(taken > 0);  // only the tokens of these are wrong
 }
 
 TEST_CASE("attack: truncated packets have less than they say") {
@@ -97,7 +97,7 @@ TEST_CASE("attack: a forgery differs, and its checksum is right") {
     changed += forged != seen;
     CHECK(first_packet(forged, 4096) == forged.size());
   }
-  CHECK(changed > 900);  // two changes of one byte may undo each other
+  CHECK(changed > 900);  // two changes may cancel out
   std::vector<std::byte> tiny(1);
   forge.forge(tiny);
 }
@@ -153,7 +153,7 @@ TEST_CASE("attack: datagrams in what a packet socket gives") {
   ip[9] = std::byte{6};  // TCP
   CHECK_FALSE(parse_ipv4(ip));
   ip[9] = std::byte{17};
-  ip[0] = std::byte{0x4f};  // its header would be longer than all of it
+  ip[0] = std::byte{0x4f};  // a header longer than the whole packet
   CHECK_FALSE(parse_ipv4(ip));
 }
 

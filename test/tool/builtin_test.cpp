@@ -27,7 +27,7 @@ TEST_CASE("builtin: buckets are those that PyTorch makes") {
 TEST_CASE("builtin: a bucket closes with the tensor that reaches its limit") {
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   CHECK(ddp_buckets(std::vector<std::uint64_t>{}).empty());
-  // Reversed: 1 | 24 + 1 | 40 | 3
+  // The buckets take the reversed list: 1 | 24 + 1 | 40 | 3
   CHECK(ddp_buckets(std::vector<std::uint64_t>{3 * kMiB, 40 * kMiB, kMiB, 24 * kMiB, kMiB}) ==
         std::vector<std::uint64_t>{kMiB, 25 * kMiB, 40 * kMiB, 3 * kMiB});
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every script of cases shares: the list of cases and their tiers, the one time limit, and waiting.
+"""Shared by all scripts of cases: the cases and their tiers, the one time limit, and waiting.
 
-A script marks its cases with @case, and those of continuous integration's gate with @case(gate=True). A case of
-the gate takes a few seconds, and no check of it is about how long something took.
+A script marks its cases with @case, and those of continuous integration's gate with
+@case(gate=True). A case of the gate takes a few seconds, and checks no duration.
 
     SCRIPT --list          all cases
     SCRIPT --list gate     those of the gate
@@ -15,8 +15,9 @@ import select
 import subprocess
 import time
 
-# A case that takes longer hangs. The limit only ends a hang: the longest case takes less than a tenth of it on a
-# quiet machine. ctest's TIMEOUT must be longer, or it cuts off what the case would print.
+# A case that takes longer hangs. The limit ends only hangs, since on a quiet machine the longest
+# case takes less than a tenth of it. The TIMEOUT of ctest must be longer, so that the case can
+# print its output.
 HANG_LIMIT_S = 600
 SKIPPED = 77
 CASES = {}
@@ -27,7 +28,7 @@ _now = {"case": None, "end": None}  # the case that runs, and when it counts as 
 
 
 def case(function=None, *, gate=False, name=None):
-    """Registers a case under a name, or its function's."""
+    """Registers a case under a name, or under that of its function."""
     def register(one):
         CASES[name or one.__name__] = one
         if gate:
@@ -41,7 +42,7 @@ class Failed(Exception):
 
 
 class Skipped(Exception):
-    """What the case needs is not here."""
+    """Something that the case needs is missing."""
 
 
 def check(condition, text):
@@ -57,7 +58,7 @@ def list_cases(words):
 
 
 def runs_in_gate():
-    """Whether the case that runs now is one of the gate's."""
+    """Whether the case that runs now belongs to the gate."""
     return _now["case"] in GATE
 
 
@@ -67,7 +68,7 @@ def time_left():
 
 
 def wait_for(condition, what, process=None):
-    """Waits until the condition holds and returns what it gave; `process` must not end before."""
+    """Waits until the condition holds; returns its value. `process` must not end before."""
     while True:
         found = condition()
         if found:
@@ -86,7 +87,7 @@ def start_process(command, **options):
 
 
 def read_some(process):
-    """Adds to process.unread what has come; False at the end of the output."""
+    """Adds new output to process.unread; False at the end of the output."""
     readable, _, _ = select.select([process.stdout], [], [], min(time_left(), 1))
     if not readable:
         return True
@@ -145,7 +146,7 @@ def gone(pids):
 
 
 def end_started():
-    """A case that failed may have left processes. Their launchers are asked to end them, then killed."""
+    """Ends what a failed case may have left: first asks the launchers, then kills them."""
     for process in STARTED:
         if process.poll() is None:
             process.terminate()

@@ -104,15 +104,15 @@ TEST_CASE("fault_plan: the window lasts from the first fault to the last revival
                              {Kind::kill_nic, "1@1/2"},
                              {Kind::revive_nic, "2@3/4"}}))
             .end > 1);
-  // Revived and killed again.
+  // NIC 2 is revived and killed again.
   CHECK(fault_window(faults({{Kind::kill_nic, "2@1/4"},
                              {Kind::revive_nic, "2@1/2"},
                              {Kind::kill_nic, "2@3/4"}}))
             .end > 1);
-  // Killed on one rank, revived on all.
+  // NIC 2 is killed on one rank and revived on all.
   CHECK(fault_window(faults({{Kind::kill_nic, "3.2@1/4"}, {Kind::revive_nic, "2@1/2"}})).end ==
         0.5);
-  // Killed on all, revived on one.
+  // NIC 2 is killed on all ranks and revived on one.
   CHECK(fault_window(faults({{Kind::kill_nic, "2@1/4"}, {Kind::revive_nic, "3.2@1/2"}})).end > 1);
 }
 

@@ -81,8 +81,8 @@ TEST_CASE("fault_report: a revival ends what a fault explains, after a while") {
   run.options.timed_faults.push_back(parse_nic_fault(Kind::revive_nic, "", "1.0@0.6"));
   run.results[1].injected = {{0, 10 * kMs}, {1, 20 * kMs}};
   FaultReport report = compare_faults(run.options, run.results);
-  CHECK(report.rows[0].path_down.n == 0);  // it came too late to be of this fault
-  CHECK(report.not_injected.empty());      // but is its aftermath
+  CHECK(report.rows[0].path_down.n == 0);  // too late to be this fault's
+  CHECK(report.not_injected.empty());      // but in its aftermath
   for (RankResult& result : run.results) {
     for (PathChange& change : result.path_changes) {
       change.at_ns += 10'000 * kMs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An endpoint that only has figures, for tests of what looks at them.
+// An endpoint that has nothing but statistics, for tests of code that reads them.
 #pragma once
 
 #include <algorithm>

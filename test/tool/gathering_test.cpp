@@ -33,7 +33,7 @@ TEST_CASE("gathering: communicators of different generations share no context") 
   std::set<std::uint16_t> seen;
   for (std::uint64_t generation = 0; generation < 100; ++generation) {
     const std::vector<std::uint16_t> contexts = Collectives::contexts(generation);
-    // The first is that of transfers between stages, of all generations.
+    // All generations share the first context, which is for transfers between stages.
     for (std::size_t i = 1; i < contexts.size(); ++i) CHECK(seen.insert(contexts[i]).second);
     CHECK(contexts[0] < kCollectiveContext);
   }

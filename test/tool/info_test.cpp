@@ -14,7 +14,7 @@ engine::VerbsPortInfo port(bool usable, bool roce) {
   return {.name = "mlx5_0", .usable = usable, .roce = roce};
 }
 
-// Where the build has verbs at all: the source ports of RoCE are the driver's.
+// This needs a build with verbs, since the verbs driver chooses the source ports of RoCE.
 TEST_CASE("info: the traffic class of RoCE ports in the words of switches") {
   if (!engine::has_verbs()) return;
   Tunables tunables;

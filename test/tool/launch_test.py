@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command under other people's launchers: mpirun, and what a Kubernetes job would set.
+"""Runs the command under other projects' launchers: mpirun, and the variables of a Kubernetes job.
 
 Usage: launch_test.py HAWSER CASE     runs one case (ctest does)
        launch_test.py HAWSER          runs all
@@ -26,7 +26,7 @@ LONG = ["--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "100000
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGES = os.path.join(HERE, "..", "..", "docs")
 ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-# What the shell or the launcher of these tests may have set.
+# Variables that the shell or the launcher of these tests may have set.
 LAUNCHERS = ("HAWSER_", "PMIX_", "PMI_", "SLURM_", "OMPI_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
 
 
@@ -37,7 +37,7 @@ def environment(**more):
 
 
 def mpirun(ranks, arguments, *options, behind=(), **variables):
-    """Starts the command by Open MPI's launcher, on this host alone; what it says itself is on loopback."""
+    """Starts the command by mpirun on this host alone. mpirun's own connections use loopback."""
     launcher = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
     if launcher is None:
         raise Skipped("no mpirun here (Debian: openmpi-bin)")
@@ -53,7 +53,7 @@ def mpirun(ranks, arguments, *options, behind=(), **variables):
 
 
 def ranks_of(process, count):
-    """The command's processes below mpirun, by the rank that PMIx gave them."""
+    """The command's processes below mpirun, by their ranks in PMIx."""
     def look():
         found = {}
         for child in all_children(process.pid):
@@ -78,10 +78,10 @@ def mpirun_starts_ranks_without_any_variable():
 
 @case
 def two_hosts_as_far_as_mpirun_knows():
-    """Two of its daemons, each a server of PMIx, started on this host by what it takes for ssh.
+    """Two of mpirun's daemons, each a PMIx server, run on this host by a script in place of ssh.
 
-    What PMIx carries crosses from one to the other, and no rank may take loopback for granted: the
-    rendezvous is on an address of this host. It is the one case that leaves loopback.
+    PMIx carries data from one daemon to the other, and no rank may rely on loopback: the rendezvous
+    is on an address of this host. This is the only case that leaves loopback.
     """
     addresses = [line.split()[3] for line in subprocess.run(
         ["ip", "-o", "-4", "addr", "show", "up", "scope", "global"], capture_output=True, text=True,
@@ -90,7 +90,7 @@ def two_hosts_as_far_as_mpirun_knows():
         raise Skipped("no address here but loopback's (or no iproute2)")
     agent = os.path.join(os.getcwd(), "agent")
     with open(agent, "w", encoding="utf-8") as file:
-        # HOST COMMAND...; a folder for each host, as both have files of the same names.
+        # Called with HOST COMMAND... Each host gets a folder, as both have files of the same names.
         file.write('#!/bin/sh\nmkdir -p "$0.$1"\nexport TMPDIR="$0.$1"\nshift\nexec sh -c "$*"\n')
     os.chmod(agent, 0o755)
     status, output = finish(mpirun(4, SMALL + ["--nic", "udp:127.0.0.1"], "--host", "one:2,two:2", "--mca", "plm", "rsh",
@@ -103,7 +103,7 @@ def own_variables_outweigh_the_launchers():
     port = free_port()
     status, output = finish(mpirun(2, SMALL, HAWSER_RENDEZVOUS=f"127.0.0.1:{port}"))
     check(status == 0 and "ok: every byte" in output, output)
-    # Each of two processes takes itself for the only rank of a job.
+    # Each of the two processes believes that it is the only rank of a job.
     status, output = finish(mpirun(2, SMALL, HAWSER_RANK="0", HAWSER_SIZE="1",
                                    HAWSER_RENDEZVOUS="127.0.0.1:0"))
     check(output.count("1 rank x 2 NICs") == 2, output)
@@ -137,7 +137,7 @@ def ranks_that_mpirun_lets_live_name_the_killed_one():
 
 @case
 def who_never_comes_is_not_waited_for():
-    # The fourth process of the job never asks for its rank; mpirun ends it when the others fail.
+    # The job's fourth process never asks for its rank. mpirun ends it when the others fail.
     status, output = finish(mpirun(3, SMALL + ["--timeout", "3"],
                                    behind=[":", "-n", "1", "sleep", str(2 * HANG_LIMIT_S)]))
     check(status == 3, f"{status}\n{output}")
@@ -210,7 +210,7 @@ def pods():
 
 @case(gate=True)
 def a_job_of_kubernetes():
-    """Its manifest, pod by pod, on this host: only rank 0's name is another."""
+    """Starts the pods of the manifest on this host. Only the address of rank 0 differs."""
     port = free_port()
     processes = []
     for command, variables in pods():
@@ -218,7 +218,7 @@ def a_job_of_kubernetes():
         variables["HAWSER_RENDEZVOUS"] = f"127.0.0.1:{port}"
         arguments = dict(zip(command[2::2], command[3::2]))
         check(set(arguments) == {"--workload", "--scale", "--steps"}, str(command))
-        # As many as it asks for would take long where eight ranks share a processor or two.
+        # The manifest's job would take long where eight ranks share a processor or two.
         arguments.update({"--scale": "256", "--steps": "1", "--nics": "1"})
         processes.append(start([word for pair in arguments.items() for word in pair],
                                env=environment(**variables)))
@@ -239,14 +239,14 @@ def ranks_that_others_start_end_themselves_after_their_timeout():
     outputs = [finish(process) for process in ranks_by_environment(2, LONG + ["--timeout", "4"])]
     for rank, (status, output) in enumerate(outputs):
         check(status in (1, 3) and f"hawser: rank {rank}: " in output, str(outputs))
-    # Who is first tells the others, who may say that instead.
+    # The rank that gives up first tells the others, which may report that instead.
     check(any("not finished within 4 s (--timeout)" in output for _, output in outputs), str(outputs))
     check(any(status == 1 for status, _ in outputs), str(outputs))
 
 
 @case
 def a_rank_that_can_not_end_is_ended_after_its_timeout():
-    """Rank 0's report goes into a pipe that nobody reads."""
+    """Rank 0 writes its report into a pipe that nobody reads."""
     fifo = os.path.join(os.getcwd(), "report")
     os.mkfifo(fifo)
     with open(os.open(fifo, os.O_RDWR | os.O_NONBLOCK), "wb", buffering=0) as file:
@@ -263,7 +263,7 @@ def a_rank_that_can_not_end_is_ended_after_its_timeout():
 
 @case
 def a_name_that_becomes_known_later():
-    """Rank 1 starts when rank 0's host has no name yet, as pods do."""
+    """Rank 1 starts while the name of rank 0's host doesn't exist yet, as in pods."""
     process = start(SMALL + ["--timeout", "2"], env=environment(
         HAWSER_RANK="1", HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
     status, output = finish(process)

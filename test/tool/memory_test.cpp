@@ -25,7 +25,7 @@ TEST_CASE("memory: this host has some, this process took some of it") {
   CHECK(peak_memory_bytes() < available_memory_bytes());
 }
 
-// Files that a test lays out.
+// The files that a test provides, by path.
 using Files = std::map<std::string, std::string>;
 
 std::optional<std::uint64_t> left_in(const Files& files) {
@@ -82,11 +82,11 @@ TEST_CASE("memory: a container's group is where its tree is mounted") {
               {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "300000000\n"},
               {"/sys/fs/cgroup/memory/memory.usage_in_bytes", "100000000\n"}};
   CHECK(left_in(files) == 200 * kMega);
-  files["/proc/self/cgroup"] = "4:memory:/docker/ab/inner\n";  // its own groups have no limit here
+  files["/proc/self/cgroup"] = "4:memory:/docker/ab/inner\n";  // a group without a limit
   CHECK(left_in(files) == 200 * kMega);
   files["/proc/self/cgroup"] = "4:memory:/somewhere/else\n";
   CHECK(left_in(files) == 200 * kMega);
-  files["/proc/self/cgroup"] = "4:memory:/../..\n";  // of a cgroup namespace
+  files["/proc/self/cgroup"] = "4:memory:/../..\n";  // as seen in a cgroup namespace
   files["/proc/self/mountinfo"] = kFirstMounts;
   CHECK(left_in(files) == 200 * kMega);
 }

@@ -50,7 +50,7 @@ TEST_CASE("monitor: the longest time without a byte or a completion, and how muc
   bench.monitor->begin_task(1000 * kMs, 0, 0.5, 100);
   bench.arrive_and_tick(1, 1002 * kMs);
   for (std::uint64_t ms = 1003; ms <= 1009; ++ms) bench.arrive_and_tick(0, ms * kMs);
-  bench.arrive_and_tick(1, 1010 * kMs);  // 8 ms without anything
+  bench.arrive_and_tick(1, 1010 * kMs);  // 8 ms without a byte
   bench.arrive_and_tick(0, 1016 * kMs);  // the process was away
   bench.endpoint.now.messages_sent = 1;
   bench.arrive_and_tick(0, 1017 * kMs);  // a completion ends a stall too: 7 ms
@@ -58,7 +58,7 @@ TEST_CASE("monitor: the longest time without a byte or a completion, and how muc
   CHECK(bench.monitor->stalls()[0].away_ns == 0);
   bench.monitor->end_task(1030 * kMs);  // 13 ms
   CHECK(bench.monitor->stalls()[0].ns == 13 * kMs);
-  bench.monitor->tick(5000 * kMs);  // not in a task: nothing to wait for
+  bench.monitor->tick(5000 * kMs);  // outside a task nothing can stall
   CHECK(bench.monitor->stalls()[0].ns == 13 * kMs);
   bench.monitor->begin_task(6000 * kMs, 0.5, 1, 100);
   bench.arrive_and_tick(0, 6015 * kMs);
@@ -85,11 +85,11 @@ TEST_CASE("monitor: stalls are kept apart by the window of the faults") {
 TEST_CASE("monitor: faults happen when the replay gets there") {
   using Kind = TimedFault::Kind;
   Bench bench({parse_nic_fault(Kind::kill_nic, "", "2@0.25"),
-               parse_nic_fault(Kind::kill_nic, "", "1.3@0.3"),  // another rank's
+               parse_nic_fault(Kind::kill_nic, "", "1.3@0.3"),  // of another rank
                parse_nic_fault(Kind::degrade_nic, "", "0.1@0.375:1M"),
                parse_nic_fault(Kind::revive_nic, "", "2@0.5:event")});
   bench.monitor->begin_task(kMs, 0, 0.25, 100);
-  bench.arrive_and_tick(200, 2 * kMs);  // more than expected is still this task
+  bench.arrive_and_tick(200, 2 * kMs);  // bytes beyond the expected ones belong to this task
   bench.monitor->end_task(3 * kMs);
   CHECK(bench.injected.empty());
   bench.monitor->begin_task(4 * kMs, 0.25, 0.5, 100);
@@ -114,12 +114,12 @@ TEST_CASE("monitor: what is due in a task happens in it, and not in the barrier 
   bench.monitor->begin_task(1 * kMs, 0, 0.5, 100);
   bench.arrive_and_tick(50, 2 * kMs);
   CHECK(bench.injected.empty());
-  bench.monitor->end_task(3 * kMs);  // what it expected to arrive was only a guess
+  bench.monitor->end_task(3 * kMs);  // the expected number of bytes was only a guess
   CHECK(bench.injected.size() == 1);
 }
 
 TEST_CASE("monitor: a process that was started again repeats the faults of its NICs only") {
-  // The first process ended by the restart; had this one not left it out, it would end here too.
+  // The restart ended the first process. This one would end here too if it repeated that fault.
   Bench bench({parse_nic_fault(TimedFault::Kind::kill_nic, "", "2@0.1"),
                parse_rank_fault(TimedFault::Kind::restart_rank, "", "3@0.2")},
               3, 1);

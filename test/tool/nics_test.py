@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command's choice of NICs and of addresses on hosts that the test makes: network namespaces with cables between them.
+"""The command's choice of NICs and addresses, on hosts that the test makes: namespaces with cables.
 
 Usage: nics_test.py HAWSER CASE     runs one case (ctest does)
        nics_test.py HAWSER          runs all
@@ -35,7 +35,7 @@ def made(*words):
 
 @contextlib.contextmanager
 def hosts(*names):
-    """Namespaces with lo up, by names of this process."""
+    """Makes namespaces with lo up, whose names contain this process's id."""
     own = [f"hawser-{os.getpid()}-{name}" for name in names]
     try:
         for host in own:
@@ -59,7 +59,7 @@ def write_in(host, path, text):
 
 
 def never_ends_detection(host, device):
-    """Duplicate address detection of this device takes a minute."""
+    """Makes duplicate address detection of this device take a minute."""
     write_in(host, f"/proc/sys/net/ipv6/conf/{device}/dad_transmits", 60)
 
 
@@ -141,7 +141,7 @@ def one_list_for_hosts_with_unlike_names():
 
 
 def listener(host, address, port):
-    """A program that takes connections and says nothing."""
+    """A program that accepts connections and sends nothing."""
     script = ("import socket; s = socket.socket(); "
               f"s.bind(('{address}', {port})); s.listen(); print('ready', flush=True); s.accept(); s.accept()")
     process = start_process(["ip", "netns", "exec", host, sys.executable, "-c", script])
@@ -151,7 +151,7 @@ def listener(host, address, port):
 
 @case(gate=True)
 def a_name_of_several_addresses_is_tried_at_all_of_them():
-    """The name of rank 0's host stands for docker0's address too, at which something else listens on rank 1's."""
+    """Rank 0's name also stands for docker0's address, where rank 1's host has another server."""
     with hosts("a", "b") as (a, b):
         cable(a, "eth0", b, "eth0")
         for host, address in ((a, "10.7.0.1/24"), (b, "10.7.0.2/24")):
@@ -178,7 +178,7 @@ def a_name_of_several_addresses_is_tried_at_all_of_them():
 
 @case
 def a_rank_that_is_renumbered_takes_its_steps_and_gets_no_report():
-    """Its sessions follow to the new address, and its connection to the rendezvous does not (docs/running.md)."""
+    """The sessions follow to the new address, the rendezvous does not (docs/running.md)."""
     with hosts("a", "b") as (a, b):
         for net, device in ((7, "eth0"), (8, "eth1")):
             cable(a, device, b, device)
@@ -195,7 +195,7 @@ def a_rank_that_is_renumbered_takes_its_steps_and_gets_no_report():
         made("-n", b, "addr", "add", "10.7.0.3/24", "dev", "eth0")
         for rank in ranks:
             status, output = finish(rank)
-            # Which limit comes first depends on how long the steps took.
+            # The duration of the steps decides which limit comes first.
             ended_by_the_guard = status == 1 and "still not ended 10 s after --timeout" in output
             waited_in_vain = status == 3
             check(ended_by_the_guard or waited_in_vain, f"{status}\n{output}")

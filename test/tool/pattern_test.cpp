@@ -34,8 +34,8 @@ void put(DataType type, std::vector<std::byte>& buffer, std::size_t i, float val
   }
 }
 
-// The sum of `ranks` as anybody would write it, each partial sum rounded to the type (and checked
-// to be exact).
+// Sums the inputs of `ranks` with plain loops, rounding each partial sum to the type (and checking
+// that it is exact).
 std::vector<std::byte> naive_sum(DataType type, const PatternKey& key, std::uint32_t ranks,
                                  std::uint64_t first, std::size_t count,
                                  std::uint32_t doubled = ~0u, std::uint32_t missing = ~0u) {
@@ -104,7 +104,7 @@ TEST_CASE("pattern: one wrong bit anywhere is found, and where") {
   }
 }
 
-// Share of 1024-element blocks' elements that a mistake changes, at least this.
+// The mistake must be found, and change more than a quarter of the elements.
 void check_caught(DataType type, std::uint32_t ranks, const std::vector<std::byte>& wrong,
                   const PatternKey& key = kKey, std::uint64_t first = 0) {
   const auto mismatch = SumPattern(type, ranks).verify(key, first, wrong);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the PNG that a browser draws, as far as tests need it."""
+"""Reads a PNG that a browser has drawn, as far as tests need it."""
 
 import struct
 import zlib
 
 
 def pixels(path):
-    """Rows of a PNG with 8 bits a channel, as lists of (r, g, b)."""
+    """The rows of a PNG with 8 bits per channel, as lists of (r, g, b)."""
     with open(path, "rb") as file:
         data = file.read()
     at = 8

@@ -70,7 +70,7 @@ TEST_CASE("report: a result comes through a line as it was") {
   REQUIRE(back->result);
   CHECK_FALSE(back->progress);
   CHECK_FALSE(back->note);
-  // A second time: all fields are in the text, and the text is stable.
+  // Writing it a second time shows that the text has all fields and is stable.
   CHECK(to_line(*back) == line);
   CHECK(back->result->failure->peer == 7u);
   CHECK(back->result->failure->code == ExitCode::peer_failed);

@@ -6,7 +6,7 @@ import re
 from cases import all_children, case, check, finish, gone, read_until, wait_for
 from run_harness import LONG, RUNNING, all_ranks, run, start
 
-# Some seconds long, so that there is time for an attack.
+# The job takes some seconds, so that there is time for an attack.
 JOB = ["--ranks", "3", "--nics", "2", "--workload", "gpt2", "--scale", "16", "--steps", "6"]
 
 
@@ -23,7 +23,7 @@ def attacked(*attacks):
 
 
 def may_observe():
-    """Attackers that see the traffic need a packet socket; without it the command says so."""
+    """Whether there are packet sockets, which attackers need to read traffic. Prints if not."""
     status, output = finish(start(["--ranks", "2", "--nics", "1", "--scale", "4096", "--steps", "1",
                                    "--attack", "replay:1"]))
     if status == 2 and "CAP_NET_RAW" in output:
@@ -38,7 +38,7 @@ def attack_of_strangers():
     _, report = attacked("garbage:20k", "truncated:20k")
     dropped = sum(report["drops"].values())
     check(dropped > 100, str(report["drops"]))
-    # The kernel keeps away what is for nobody here; what pretends to be a handshake comes through.
+    # The kernel drops packets for unknown receivers. Those that look like handshakes come through.
     check({"screened", "too_short", "bad_field"} <= report["drops"].keys(), str(report["drops"]))
 
 
@@ -53,7 +53,7 @@ def attack_of_replays():
         return
     output, report = attacked("replay:20k")
     check(report["attacks"][0]["seen"] > 100, output)
-    # Each was taken for what it is: something that came before.
+    # The receivers recognized the replays as packets of the past.
     old = {"old_path_number", "duplicate_fragment", "below_floor", "stale_session", "stale_path",
            "not_connected"}
     check(sum(report["drops"].get(name, 0) for name in old) > 50, output)
@@ -61,7 +61,7 @@ def attack_of_replays():
 
 @case
 def attack_of_forgeries():
-    """No promise but this: nothing crashes, nothing stays behind, and the run says what it was."""
+    """Nothing crashes, nothing stays behind, and the run names the attack; no more is promised."""
     if not may_observe():
         return
     status, output = finish(start(JOB + ["--attack", "forged:5k", "--timeout", "10"]))

@@ -83,7 +83,7 @@ def interrupted():
     process = start(LONG, start_new_session=True)
     ranks = all_ranks(process, 4)
     read_until(process, RUNNING)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all of the group
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group, too
     status, output = finish(process)
     check(status == 130, f"{status}\n{output}")
     check("ending all ranks" in output, output)
@@ -182,13 +182,13 @@ def who_was_not_started_here_is_not_started_again():
 
 
 def joined(rank, size, port, arguments):
-    """A rank that others start."""
+    """Starts a rank as another launcher would."""
     return start([*SMALL_OF_OTHERS, *arguments],
                  env=dict(os.environ, HAWSER_RANK=str(rank), HAWSER_SIZE=str(size),
                           HAWSER_RENDEZVOUS=f"127.0.0.1:{port}"))
 
 
-# A pod's leftover variables make a rank of others of a run that was to start its own.
+# A pod's leftover variables say that this is a rank of a job, but the run was to start its own.
 @case(gate=True)
 def who_has_ranks_to_start_and_is_one_of_others_chooses():
     leftover = dict(os.environ, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
@@ -198,7 +198,8 @@ def who_has_ranks_to_start_and_is_one_of_others_chooses():
     check(status == 0 and "rank 0 of 1, as RANK and WORLD_SIZE say" in output, output)
 
 
-# Who waits for a rank that could not start hears why, or where to look if its server went with it.
+# A rank that waits for one that could not start learns why. If the server went with that rank, it
+# learns where to look.
 @case
 def a_rank_that_cannot_start_is_no_riddle_to_others():
     bad = ["--nic", "udp:203.0.113.77"]  # TEST-NET-3
@@ -271,7 +272,7 @@ def traces_that_cannot_be_written():
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "trace.3"))
         status, output = finish(start(SMALL + ["--trace", os.path.join(folder, "trace")]))
-        # Nothing has begun: not even the run's opening is there.
+        # The run has not begun: not even its first line is there.
         check(status == 2 and re.fullmatch(r"hawser: --trace .*: cannot write '.*/trace\.3'\n",
                                            output), output)
         joined = dict(os.environ, HAWSER_RANK="3", HAWSER_SIZE="4",
@@ -281,7 +282,7 @@ def traces_that_cannot_be_written():
 
 
 def run_with_streams(arguments, closed=(), stdout=subprocess.PIPE):
-    """Runs to the end with some of the standard descriptors closed; returns (status, standard error)."""
+    """Runs to the end with some standard descriptors closed; returns (status, standard error)."""
     def close():
         for descriptor in closed:
             os.close(descriptor)
@@ -297,12 +298,12 @@ def a_report_that_cannot_be_written_is_an_error():
         for arguments in (["--version"], ["--help"], ["info"], ["run", "--help"], job, [*job, "--json", "-"]):
             status, told = run_with_streams(arguments, stdout=full)
             check(status == 2 and "cannot write to standard output: No space left" in told, f"{arguments}: {status} {told}")
-        # A run that fails says so first.
+        # A run that fails reports its own failure first.
         status, told = run_with_streams(["run", "--ranks", "many"], stdout=full)
         check(status == 2, f"{status} {told}")
 
 
-# As supervisors and services start programs: the end of children is not told, and signals are blocked.
+# Supervisors and services start programs like this: SIGCHLD is ignored and signals are blocked.
 @case(gate=True)
 def a_parent_that_ignores_its_children_and_blocks_signals():
     def inherit():
@@ -319,7 +320,7 @@ def a_parent_that_ignores_its_children_and_blocks_signals():
     check(status == 130, f"{status}\n{output}")
 
 
-# Else the rendezvous' socket gets the number of what is closed, and the report goes there.
+# Otherwise the rendezvous' socket would get the number of a closed descriptor, and the report.
 @case(gate=True)
 def descriptors_that_were_closed_are_nobody_elses():
     job = ["run", *patience(), *SMALL]
@@ -357,7 +358,7 @@ def info_text(env=None):
     return subprocess.run([*COMMAND, "info"], stdout=subprocess.PIPE, text=True, check=True, env=env).stdout
 
 
-# With an RDMA port it is used (run_verbs.py); without one, UDP, and the run says so before it begins.
+# With an RDMA port the run uses it (run_verbs.py). Without one it uses UDP, and first says so.
 @case
 def udp_where_there_is_no_rdma_port():
     output, _ = run(["--nic", "verbs", *SMALL])

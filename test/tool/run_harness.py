@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cases of run_test.py share: they start the command, wait for it, and look at what it left."""
+"""Helpers of run_test.py's cases: they start the command, wait for it, and check what it left."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import tempfile
 from cases import check, finish, run_cases, runs_in_gate, start_process, wait_for
 
 COMMAND = []  # the path of `hawser`, once it is known
-# Small, but with all that a run has: two steps of 13 all-reduces of up to 690 kB.
+# Small, but with all parts of a run: two steps of 13 all-reduces of up to 690 kB.
 SMALL_OF_OTHERS = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]  # who starts it says how many
 SMALL = ["--ranks", "4", *SMALL_OF_OTHERS]
 TEXT = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 2 pp: 1 all_gpus: 4
@@ -30,8 +30,8 @@ CommType.irecv,CommGroup.pp_group,1,200000,backward,None,None,recv_next,None,Non
 CommType.all_gather,CommGroup.dp_group,2,1,step,None,None,,None,None,None,1
 [ pp_stage1: [rank2, rank3] ]
 """
-# The machine may keep a rank of a gate case waiting for 30 s, and that rank must not look dead. Every other case
-# has the command's own peer_timeout, or sets one: an option that comes later wins.
+# The machine may keep a rank of a gate case waiting for 30 s, and that rank must not seem dead.
+# Other cases have the command's own peer_timeout, or set one: the last option on the line wins.
 PATIENT = ["--tunable", "peer_timeout_ms=60000"]
 BY_DEFAULT = ["--tunable", "peer_timeout_ms=10000"]
 IMPATIENT = ["--tunable", "peer_timeout_ms=1500"]
@@ -42,7 +42,7 @@ def patience():
 
 
 def start(arguments, **options):
-    """Starts `hawser run`; its standard output and error come together."""
+    """Starts `hawser run`, with standard error in the same stream as standard output."""
     return start_process([*COMMAND, "run", *patience(), *arguments], **options)
 
 
@@ -58,7 +58,7 @@ def run(arguments, expected=0, **options):
                 report = json.load(file)
     if expected == 0:
         check(report["exit_code"] == 0 and report["complete"] and not report["wrong"], output)
-        # Since all ranks came together last; what a process had received that is gone, nobody knows.
+        # Counts since all ranks last came together: nobody knows what a dead process had received.
         sent, received = (report["counters"][name] -
                           sum(rank[f"{name}_before"] for rank in report["ranks"])
                           for name in ("messages_sent", "messages_received"))
@@ -98,7 +98,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-# A line of progress that only ranks that have met print. The others name a rank that dies earlier in other words.
+# A progress line that only connected ranks print. Before it, a rank's death gets another message.
 RUNNING = r"^ *\d+%.*( Gb/s| of the run)"
 LONG = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "16", "--steps", "100000"]
 
@@ -113,7 +113,7 @@ def check_living_are_not_blamed(output, dead, survivors):
 
 
 def check_failure(output, dead, survivors, within_s=15):
-    """Every survivor names the dead rank, and all ended without being asked to."""
+    """Checks that every survivor names the dead rank, and that all ended by themselves."""
     for rank in survivors:
         lines = [text for text in output.splitlines() if text.startswith(f"rank {rank}: ")]
         check(any(f"rank {dead}" in text for text in lines), f"rank {rank} does not name rank {dead}:\n{output}")
@@ -122,7 +122,7 @@ def check_failure(output, dead, survivors, within_s=15):
 
 
 def main():
-    """Of a program of cases: `--list [TIER]`, or the path of `hawser` and the cases to run (all of them)."""
+    """A program's main: `--list [TIER]`, or the path of `hawser` and the cases (all)."""
     words = sys.argv[1:]
     if words[:1] != ["--list"]:
         COMMAND.append(os.path.abspath(words.pop(0)))

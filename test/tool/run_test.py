@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The command as its users meet it: whole runs of several processes over UDP on loopback.
+"""Runs the command as its users do: whole runs of several processes over UDP on loopback.
 
 Usage: run_test.py HAWSER CASE     runs one case (ctest does)
        run_test.py HAWSER          runs all
        run_test.py --list          names them
 
-Each case starts the command, looks at its exit status, its report and what is left behind.
+Each case starts the command and checks its exit status, its report and what is left behind.
 """
 
 import json
@@ -44,7 +44,7 @@ def all_right():
     check(report["verified_bytes"] == 4 * 2 * 1944372, str(report["verified_bytes"]))
     check(report["counters"]["fragments_retransmitted"] <
           0.02 * report["counters"]["data_packets_sent"], output)
-    # What came twice or late is told apart from what looks like a fault.
+    # The report keeps doubled and late packets apart from those that look like a fault.
     for line in output.splitlines():
         if line.startswith("packets not applied:"):
             for reason in ("duplicate_fragment", "below_floor", "stale_path", "stale_session", "old_path_number"):
@@ -80,13 +80,13 @@ def nic_death_with_an_event_and_degraded_nic():
 
 
 def seen_fault(arguments, text):
-    """A run of three ranks and NICs each; returns its report of one fault, which must be all."""
+    """Runs three ranks with three NICs each; returns the report of the only fault."""
     output, report = run(["--ranks", "3", "--nics", "3", "--workload", "gpt2", "--scale", "8",
                           "--steps", "16", *arguments])
     told = report["timed_faults"]
     fault = next(row for row in told["injected"] if text in row["text"])
     check(fault["hit"] > 0 and fault["path_down"]["n"] == fault["hit"], output)
-    # On a busy host a path may go down for a moment; no NIC is blamed for long that had no fault.
+    # On a busy host a path may go down for a moment, but no healthy NIC is blamed for long.
     lasting = [seen for seen in told["not_injected"] if seen["verdict"].startswith("NIC") and
                seen.get("to_ns", 1e18) - seen["from_ns"] > 2e9]
     check(not lasting, f"{lasting}\n{output}")
@@ -168,7 +168,7 @@ def too_few_open_files_are_told_with_what_to_do():
 
 @case
 def where_proc_is_not_mounted():
-    """Ranks are started all the same, and `info` makes up no figures."""
+    """Without /proc ranks start all the same, and `info` makes up no figures."""
     def without_proc(arguments):
         script = 'umount -l /proc || exit 77; exec "$@"'
         return finish(start_process(["unshare", "-m", "sh", "-c", script, "sh", *COMMAND, *arguments]))
@@ -182,7 +182,7 @@ def where_proc_is_not_mounted():
 
 @case(gate=True)
 def no_file_may_grow():
-    """A rank's memory is no file, which `ulimit -f` would count."""
+    """A rank's memory is not a file, which `ulimit -f` would limit."""
     def limit():
         import resource  # pylint: disable=import-outside-toplevel
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -192,7 +192,7 @@ def no_file_may_grow():
 
 @case(gate=True)
 def ranks_that_others_start():
-    """As torchrun does it; once with its variables and once with our own."""
+    """Starts ranks as torchrun does, once with its variables and once with our own."""
     for own in (False, True):
         port = free_port()
         processes = []
@@ -216,7 +216,7 @@ def ranks_that_others_start():
 
 
 def udp_ports_of(pid):
-    """The addresses of a rank's sockets: the kernel's table has them by inode."""
+    """The addresses of a rank's sockets, which the kernel's table lists by inode."""
     inodes = set()
     try:
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -245,7 +245,7 @@ def joined(rank, port):
 
 @case(gate=True)
 def random_bytes_at_the_ports():
-    """Rank 1 starts once bytes have been sent to rank 0, so that the job can't end before them."""
+    """Rank 1 starts once rank 0 has been sent bytes, so that the job can't end before them."""
     port = free_port()
     ranks = [joined(0, port)]
     targets = wait_for(lambda: udp_ports_of(ranks[0].pid), "rank 0's sockets", ranks[0])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs over RDMA devices, with true faults: of the kernel's links, queues and devices.
+"""Runs jobs over RDMA devices, with real faults of the kernel's links, queues and devices.
 
     run_verbs.py HAWSER [CASE ...]     as root, where test/vm/run.py --ports 8 has made rxe_n0 to rxe_n7
 
-Every rank has NICs of its own, as on hosts of its own; all ports are at one switch.
+Every rank has NICs of its own, like ranks on different hosts. All ports are at one switch.
 """
 import contextlib
 import json
@@ -22,10 +22,10 @@ from run_harness import COMMAND, free_port, main, run, start
 SHORT = ["--workload", "gpt2", "--scale", "64", "--steps", "2"]
 LONG = ["--workload", "gpt2", "--scale", "64", "--steps", "8"]
 LEFT, RIGHT = [0, 1, 2, 3], [4, 5, 6, 7]
-# A long job takes 10 s at this pace of each NIC, however fast the host is: what happens in its middle is over
-# before it ends.
+# At this pace of each NIC a long job takes 10 s, however fast the host is. A fault in its middle is
+# over before the job ends.
 PACE = ("rate", "12mbit")
-# A NIC is in use again if it carries this in what is left of a job; probes alone are far below.
+# A NIC is in use again if it carries this much in the rest of a job. Probes alone are far below.
 USED_BYTES = 500_000
 
 
@@ -39,20 +39,20 @@ def shape(port, *words):
 
 @contextlib.contextmanager
 def netem(ports, *words):
-    """What these ports send goes through the kernel's emulator of networks."""
+    """Sends the traffic of these ports through the kernel's network emulator."""
     for port in ports:
         shape(port, *words)
     try:
         yield
     finally:
         for port in ports:
-            # One that was made anew has nothing to take away.
+            # A port that was made anew has nothing to remove.
             subprocess.run(["tc", "qdisc", "del", "dev", f"n{port}", "root"], check=False, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
 def short_frames(ports):
-    """These ports are of Ethernet's usual MTU."""
+    """Gives these ports Ethernet's usual MTU."""
     for port in ports:
         ip("set", f"n{port}", "mtu", "1500")
     try:
@@ -66,7 +66,7 @@ def short_frames(ports):
 
 
 def make_port(port):
-    """What test/vm/guest/rxe.sh did, once more."""
+    """Makes the port again as test/vm/guest/rxe.sh made it."""
     ip("add", f"n{port}", "mtu", "4200", "type", "veth", "peer", "name", f"port{port}", "mtu", "4200")
     pathlib.Path(f"/proc/sys/net/ipv6/conf/n{port}/accept_dad").write_text("0")
     ip("set", f"port{port}", "master", "switch", "up")
@@ -79,7 +79,7 @@ def sent_bytes(port):
 
 
 class Job:
-    """One rank for each list of ports; a failed check ends all of them."""
+    """A job with one rank for each list of ports. A failed check ends all of them."""
 
     def __init__(self, ports_of_ranks, arguments):
         self.folder = tempfile.TemporaryDirectory()
@@ -105,14 +105,14 @@ class Job:
         self.folder.cleanup()
 
     def wait_until(self, percent):
-        """Until rank 0 has told that so much is done."""
+        """Waits until rank 0 reports that so much is done."""
         told = 0
         while told < percent:
             self.output += read_until(self.ranks[0], r"^\s*\d+% of the run")
             told = int(re.findall(r"^\s*(\d+)% of the run", self.output, re.M)[-1])
 
     def finish(self):
-        """The report, of a job in which all is right."""
+        """Returns the report of a job in which everything is right."""
         for number, rank in enumerate(self.ranks):
             status, output = finish(rank)
             check(status == 0, f"rank {number} ended with {status}:\n{self.output}{output}")
@@ -135,12 +135,12 @@ def payload_of_packets(report):
 
 
 def told(report, rank, what, nic):
-    """When a rank was told so of a NIC of its own."""
+    """The times at which a rank was told this about one of its NICs."""
     return [change[1] for change in report["ranks"][rank]["path_changes"] if change[0] == what and change[2] == nic]
 
 
 def check_left_and_returned(job, report, port, used, witnesses):
-    """NIC 2 of the rank that has this port: missed, blamed, and in use again."""
+    """Checks that NIC 2 of this port's rank was missed, blamed, and used again."""
     rank = 0 if port in LEFT else 1
     check(report["counters"]["paths_down"] > 0 and report["counters"]["paths_returned"] > 0, job.output)
     check("longest stall" in job.output, job.output)
@@ -217,7 +217,7 @@ def loss_delay_and_doubles():
     check(report["counters"]["data_packets_received"] > 0, job.output)
 
 
-# What it would lose it marks, as what is sent can bear that.
+# The emulator marks the packets it would otherwise lose, since they are ECN-capable.
 @case
 def marks_of_congestion():
     with netem(LEFT, "loss", "2%", "ecn"), Job([LEFT, RIGHT], SHORT) as job:
@@ -268,13 +268,13 @@ def a_port_that_is_left_out():
     check(len(report["nics"]) == 7 and output.count("leaves out") == 1, output)
 
 
-# The ports of one side are up, and at no switch.
+# The ports of one side are up, but not connected to the switch.
 @case
 def nobody_is_reached():
     try:
         for port in RIGHT:
             ip("set", f"port{port}", "nomaster")
-        # What jobs before have learned of each other's addresses.
+        # Forget the neighbours that earlier jobs have resolved.
         subprocess.run(["ip", "-6", "neigh", "flush", "all"], check=True)
         with Job([LEFT, RIGHT], [*SHORT, "--tunable", "peer_timeout_ms=5000"]) as job:
             for rank in job.ranks:
@@ -298,7 +298,7 @@ def remote_port_down_and_up():
     run_with_port_down(6)
 
 
-# It returns as another one: with another address, and other queue pairs.
+# The device returns as another one, with another address and other queue pairs.
 @case
 def device_deleted_and_made_again():
     with netem(LEFT + RIGHT, *PACE), Job([LEFT, RIGHT], LONG) as job:
@@ -311,7 +311,7 @@ def device_deleted_and_made_again():
     check(told(report, 0, "driver_down", 2) and told(report, 0, "driver_up", 2), job.output)
 
 
-# The device takes what it is to send, says that it is sent, and nothing comes out of it.
+# The device accepts sends and completes them with success, but sends nothing.
 @case
 def silence_with_good_completions():
     with netem(LEFT + RIGHT, *PACE), Job([LEFT, RIGHT], LONG) as job:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every published sample: it parses, and makes a schedule for a few numbers of ranks.
+// Every published sample must parse, and give a schedule for a few numbers of ranks.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -17,7 +17,7 @@ std::filesystem::path samples() {
   return folder != nullptr ? folder : HAWSER_WORKLOADS_DEFAULT;
 }
 
-// False, with the reason on the test's output, where the samples are not at hand.
+// False if the samples are not at hand; the test's output then gives the reason.
 bool have_samples() {
   if (std::filesystem::is_directory(samples())) return true;
   WARN("skipped: no sample workloads in " << samples()

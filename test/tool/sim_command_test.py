@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hawser sim` itself: exit statuses, the sentences about wrong plans, files, signals, and the report.
+"""Tests `hawser sim` itself: exit statuses, messages about wrong plans, files, signals, the report.
 
     sim_command_test.py HAWSER CASE      sim_command_test.py --list
 
@@ -62,7 +62,7 @@ def rows(folder, name):
 
 
 def changed(plan, path, value):
-    """With what lies at a path of keys, such as fabric.gbps; None takes it away."""
+    """Sets the value at a path of keys, such as fabric.gbps; None removes the key."""
     at = plan
     keys = path.split(".")
     for key in keys[:-1]:
@@ -223,7 +223,7 @@ def the_expectation_decides_the_exit_status():
         worst = max(float(row["last_flow_us"]) for row in rows(to, "runs.csv") if row["sender"] == "hawser")
         check(f"the expectation does not hold: last_flow_us is {worst:.1f} us at worst (hawser, " in out, out)
         check("at most 1.0 us was expected; beside it: 32.0 us (the NICs' time for 400 kB, by hand)" in out, out)
-        # A sender that can't be heard of again.
+        # A sender that nobody can hear any more.
         plan = changed(small(), "faults", [{"kind": "link_down", "at_us": 1, "link": "host 0 nic 0 -> leaf 0"}])
         plan["limit_ms"] = 3
         code, out, err = sim(write(folder, plan), "--to", to)
@@ -342,7 +342,7 @@ def published_plans_are_plans():
 
 
 def long_plan(folder):
-    """Two thousand runs: they are ended long before they are over."""
+    """A plan of two thousand runs, which the test ends long before they are over."""
     plan = changed(small(), "traffic.bytes", 30_000_000)
     plan["seeds"]["judge"] = "11..510"
     del plan["faults"]
@@ -391,7 +391,7 @@ def ctrl_c_before_anything_is_done_leaves_nothing():
         check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
         if "interrupted after 0 of 2000 runs; there are no results" in out:
             check(not os.path.exists(to), "a folder without results is left")
-        else:  # a machine that was busy between the two lines
+        else:  # the machine was busy between the two lines
             check("of these there are results" in out, out)
 
 
@@ -452,7 +452,7 @@ def the_report_is_one_file_with_the_figures_of_the_runs():
             check(titles.count(title) == times, f"{titles}")
         drawn = text.count("<polyline")
         check(drawn == 2 * 2 * 2 + 2, f"{drawn} lines: of two senders in two pictures at two points, and over the range")
-        # A point's picture has the marks of its first run, as far as that lasted: the fault ends at 210 us.
+        # A point's picture marks the faults in its first run's time: the fault ends at 210 us.
         first = [float(row["last_flow_us"]) for row in runs if (row["sender"], row["seed"]) == ("hawser", "11")]
         ended = sum(last >= 210 for last in first)
         check(text.count(">fault</text>") == len(first) == 2, "marks of the fault")
@@ -496,7 +496,7 @@ def words_of_a_plan_cannot_break_the_report():
         check(code == 0, f"exit {code}\n{out}{err}")
         tree = xml.etree.ElementTree.fromstring(content(folder, "out", "report.html").decode("utf-8"))
         check(tree.find("body/main/h1").text == plan["question"], "the title")
-        # What XML can't have, not even as a number, is told from what it can.
+        # The report replaces only the characters that XML can't have, not even as numbers.
         plan["question"] = "\ufffe\uffff\x0c and \ufffd\uffef\U0010ffff?"
         code, out, err = sim(write(folder, plan), "--to", os.path.join(folder, "out"))
         check(code == 0, f"exit {code}\n{out}{err}")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs have in common, and what is said of the expectation.
+// The findings that summarize several runs, and the verdict on the expectation.
 #include "tool/sim/findings.hpp"
 
 #include <catch2/catch.hpp>
@@ -91,7 +91,7 @@ TEST_CASE("sim_findings__medians_and_worst_are_of_all_seeds") {
   CHECK(group.median(Metric::last_flow_us) == 20.0);
   CHECK(group.worst(Metric::last_flow_us) == 40.0);
   CHECK(group.median(Metric::last_flow_over_ideal) == 0.4);
-  // Of what more of is better the least is the worst.
+  // More goodput is better, so the worst value is the least.
   CHECK(*group.worst(Metric::goodput) == Approx(2));
   CHECK(*group.median(Metric::goodput) == Approx(4));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of pictures that can be told by numbers.
+// The parts of pictures that numbers can check.
 #include "tool/sim/svg.hpp"
 
 #include <catch2/catch.hpp>
@@ -49,7 +49,7 @@ TEST_CASE("sim_svg__each_line_is_drawn_and_named") {
   CHECK(times(svg, ">one</text>") == 1);
   CHECK(times(svg, ">fault</text>") == 1);
   CHECK(times(svg, "Times &amp; shares") == 2);
-  // From the left end of the axis to its right end.
+  // The line reaches from the left end of the axis to its right end.
   CHECK(svg.find("points=\"74.0,") != std::string::npos);
   CHECK(svg.find("1040.0,") != std::string::npos);
 }
@@ -61,7 +61,7 @@ TEST_CASE("sim_svg__a_map_has_a_cell_for_each_value") {
   const std::string svg = to_svg(map);
   CHECK(times(svg, "z") >= 128 - 19);
   CHECK(times(svg, "M") == 128 - 19);
-  // Nothing is used: one shade.
+  // If nothing is used, all cells have one shade.
   map.cells.assign(32, 0);
   map.most = 0;
   CHECK(times(to_svg(map), "<path") == 1);

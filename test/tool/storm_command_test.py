@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`hawser storm` itself: exit statuses, files, Ctrl-C, and the way from a failing seed to a small plan.
+"""Tests `hawser storm` itself: exit statuses, files, Ctrl-C, and a failing seed made a small plan.
 
     storm_command_test.py HAWSER CASE      storm_command_test.py --list
 """
@@ -119,11 +119,11 @@ def a_report_that_is_not_written_is_told():
 
 
 def interrupt(arguments, after):
-    """Ctrl-C when a line says `after`; "": when a storm runs."""
+    """Sends Ctrl-C when a line says `after`, or, if that is empty, when a storm runs."""
     process = start(*arguments)
     if after:
         read_until(process, re.escape(after))
-    else:  # from when it has one on it has a handler for the signal
+    else:  # once it has a child it also has a handler for the signal
         wait_for(lambda: all_children(process.pid), "a storm", process)
     process.send_signal(signal.SIGINT)
     return finish(process)
@@ -140,7 +140,7 @@ def ctrl_c_ends_a_single_storm():
 
 
 def write_long_plan(name):
-    """A storm that takes seconds: very many messages, over cables that nothing disturbs."""
+    """Writes the plan of a storm that takes seconds: very many messages over undisturbed cables."""
     code, out, err = storm("--seed", "1", "--seek", "session_state:ready", "--shrink", name, "--shrink-runs", "1")
     check(code == 1, f"exit {code}: {out}{err}")
     with open(name, encoding="utf-8") as file:

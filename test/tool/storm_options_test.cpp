@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of `hawser storm`: what is taken, and what is refused, before anything runs.
+// The options of `hawser storm`: which ones it accepts or refuses before anything runs.
 #include "tool/storm/options.hpp"
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ StormOptions parse(std::vector<std::string> arguments) {
   return parser.finish();
 }
 
-// The complaint; "" if there was none.
+// The complaint about these arguments, or "".
 std::string complaint(const std::vector<std::string>& arguments) {
   try {
     (void)parse(arguments);
@@ -78,7 +78,7 @@ TEST_CASE("storm_options__one_storm") {
   CHECK(part.trace.packets);
   CHECK(part.trace.from_ms == 1.5);
   CHECK(part.trace.to_ms == 2);
-  // Looking whether a file can be written leaves none.
+  // The check whether a file can be written leaves no file.
   CHECK_FALSE(std::filesystem::exists("storm-42.txt"));
   CHECK_FALSE(std::filesystem::exists(name + ".json"));
 }

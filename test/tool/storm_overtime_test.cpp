@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a storm is one without an end: by CPU time, and by none at all.
+// When a storm counts as endless: after much CPU time, or after a long time without any.
 #include "tool/storm/overtime.hpp"
 
 #include <catch2/catch.hpp>
@@ -39,7 +39,7 @@ TEST_CASE("storm_overtime__what_stands_still_waits_for_what_never_comes") {
   }
 }
 
-// As by Ctrl-Z: then the storm has stood still too.
+// After Ctrl-Z, for example, the storm has stood still too.
 TEST_CASE("storm_overtime__time_in_which_nobody_looked_does_not_count") {
   Overtime overtime(1);
   CHECK(overtime.look(1 * kSecond, 10, 0) == "");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans that would blame the protocol for what they are: refused, with a sentence that says where.
+// Plans that would fail through no fault of the protocol are refused, with a sentence that says
+// where the mistake is.
 #include "sim/storm/plan_check.hpp"
 
 #include <catch2/catch.hpp>
@@ -9,7 +10,7 @@
 namespace hawser::sim {
 namespace {
 
-// Of the plan of a seed, with this done to it.
+// The complaint about a drawn plan that `spoil` has changed.
 std::string complaint(const std::function<void(Plan&)>& spoil) {
   Plan plan = draw_plan(3);
   spoil(plan);

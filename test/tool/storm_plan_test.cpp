@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans as files: nothing is lost on the way, and what is wrong with one is told.
+// Plans as files: they keep everything, and errors in them get a message.
 #include "tool/storm/plan_json.hpp"
 
 #include <unistd.h>
@@ -20,8 +20,8 @@
 namespace hawser::tool {
 namespace {
 
-// What storms have found, cut down to the least that showed it: docs/internals/storm_findings.md
-// has a line of each.
+// Plans that failed in storms, cut down to the least that still failed. Each has a line in
+// docs/internals/storm_findings.md.
 TEST_CASE("storm_plan__those_that_failed_once_have_nothing_wrong") {
   std::size_t plans = 0;
   for (const auto& file : std::filesystem::directory_iterator(HAWSER_PLANS)) {
@@ -66,7 +66,7 @@ TEST_CASE("storm_plan__comes_back_from_a_file") {
   CHECK_THROWS_AS(write_plan("/nonexistent/x", plan, ""), InputError);
 }
 
-// Older files know neither networks nor hosts that start later.
+// Older files have no networks, and no hosts that start later.
 TEST_CASE("storm_plan__an_older_file_is_read") {
   const nlohmann::json now = to_json(sim::draw_plan(3));
   nlohmann::json then = now;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Swarms whose storms do what storms must not: fail, crash, throw, never end.
+// Swarms whose storms do what no storm should: fail, crash, throw, never end.
 #include "tool/storm/swarm.hpp"
 
 #include <unistd.h>
@@ -39,7 +39,7 @@ SwarmResult run(const SwarmOptions& options, const Storm& storm) {
       options, storm, [] { return false; }, nullptr);
 }
 
-// In little time, of which a machine that stands still gets more, until so many seeds are done.
+// Runs for a short time until so many seeds are done. A machine that stands still gets more time.
 SwarmResult run_briefly(SwarmOptions options, const Storm& storm, std::uint64_t done) {
   SwarmResult result;
   for (options.seconds = 0.2; options.seconds < 60; options.seconds *= 10) {
@@ -54,7 +54,7 @@ SwarmResult run_briefly(SwarmOptions options, const Storm& storm, std::uint64_t 
   }
 }
 
-// A storm that takes no time, of as many packets as its seed.
+// A storm that takes no time, with as many packets as its seed.
 sim::StormOutcome quick(const sim::Plan& plan) {
   sim::StormOutcome outcome;
   outcome.packets = plan.seed;
@@ -98,7 +98,7 @@ TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their
     if (plan.seed == 9) std::abort();
     if (plan.seed == 11) throw std::runtime_error("too much");
     if (plan.seed == 13) {
-      (void)std::signal(SIGSEGV, SIG_DFL);  // the test framework's
+      (void)std::signal(SIGSEGV, SIG_DFL);  // not the test framework's handler
       (void)std::raise(SIGSEGV);
     }
     if (plan.seed == 17) {
@@ -112,7 +112,7 @@ TEST_CASE("storm_swarm__a_crash_a_hang_and_a_wrong_verdict_are_failures_of_their
   });
   CHECK(result.done == 40);
   CHECK(result.failures == 9);
-  CHECK(result.totals.runs == 35);  // those that came to an end
+  CHECK(result.totals.runs == 35);  // the storms that ended
   REQUIRE(result.kinds.size() == 6);
   const FailureKind& assertion = kind(result, "storm_swarm_test.cpp");
   CHECK(assertion.seeds == std::vector<std::uint64_t>{4});
@@ -172,7 +172,7 @@ TEST_CASE("storm_swarm__ends_when_its_time_is_over_or_it_is_interrupted") {
   CHECK(stopped.goes_on_at == stopped.done + 1);
 }
 
-// What is under way when the time is over is not waited for, and not counted.
+// At the end of its time the swarm neither waits for running storms nor counts them.
 TEST_CASE("storm_swarm__an_endless_storm_does_not_outlast_the_swarm") {
   SwarmOptions options = options_of(1, 1000, 2);
   options.limit_s = 1000;
@@ -187,8 +187,8 @@ TEST_CASE("storm_swarm__an_endless_storm_does_not_outlast_the_swarm") {
   CHECK(result.goes_on_at == 3);
 }
 
-// Those that are there take all processors while the others are started: so few are at a time, and
-// none once the swarm is to end.
+// The running workers take all processors while the swarm starts others. It must start few at a
+// time, and none once it is to end.
 TEST_CASE("storm_swarm__many_workers_do_not_keep_it_from_ending") {
   constexpr unsigned kLooks = 5;
   const Shared<std::atomic<unsigned>> begun;
@@ -208,8 +208,8 @@ TEST_CASE("storm_swarm__many_workers_do_not_keep_it_from_ending") {
   CHECK(stopped.wall_s <= seconds(now_ns() - began));
 }
 
-// A storm that waits for a processor, as on a machine that has other things to do, is in no haste:
-// these wait for a byte that comes late.
+// A storm that waits for a processor on a busy machine must not count as late. These storms wait
+// for a byte that comes late.
 TEST_CASE("storm_swarm__the_limit_is_of_cpu_time") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Histograms and sums of storms, and what the report makes of them.
+// Histograms and sums over storms, and the report about them.
 #include "tool/storm/totals.hpp"
 
 #include <algorithm>
@@ -89,7 +89,7 @@ TEST_CASE("storm_totals__marks_are_exact_at_their_limits") {
   CHECK(marks(*totals)[2].text.find("loss (4.8%)") != std::string::npos);
 }
 
-// Storms of partners, and those with stale epochs, have marks of their own.
+// Storms of partners and storms with stale epochs have marks of their own.
 TEST_CASE("storm_totals__each_range_of_seeds_has_its_marks") {
   const auto totals = std::make_unique<Totals>();
   const auto texts_of_missed = [&] {
@@ -127,7 +127,7 @@ TEST_CASE("storm_totals__each_range_of_seeds_has_its_marks") {
              Catch::Contains("epochs: 2000 packets or more") &&
                  Catch::Contains("strangers (0.0%), narrow (0.0%), stale_epoch (0.0%)") &&
                  Catch::Contains("reason:stale_epoch (0.0%), way:narrow_session (0.0%)"));
-  // What other ranges do helps none.
+  // Storms of other ranges don't help to reach the marks.
   plan.seed = 1;
   totals->add(plan, outcome_of(5000, 1), 0);
   CHECK_THAT(texts_of_missed(), Catch::Contains("stale_epoch (0.0%)"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The timeline and the trace of a recorded storm: complete, in order, and of the form that Perfetto
-// reads (the Trace Event Format).
+// The timeline and the trace of a recorded storm are complete, in order, and in the format that
+// Perfetto reads (the Trace Event Format).
 #include "tool/storm/trace.hpp"
 
 #include <unistd.h>
@@ -47,7 +47,7 @@ Traced trace(const sim::Plan& plan, TraceOptions options,
   return traced;
 }
 
-// What Perfetto's importer and the format's document demand of each kind of event.
+// Checks what Perfetto's importer and the format's document demand of each kind of event.
 void check_format(const Json& json) {
   REQUIRE(json.at("displayTimeUnit") == "ns");
   REQUIRE(json.at("traceEvents").is_array());
@@ -132,7 +132,7 @@ TEST_CASE("storm_trace__of_many_seeds_is_well_formed_and_tells_all", "[long]") {
     CHECK(traced.lines.back() == "verdict: nothing is wrong");
     REQUIRE(traced.lines.size() > 4);
     CHECK(traced.lines[traced.lines.size() - 4].ends_with(" ms  THE JUDGE: nothing is wrong"));
-    // In the order of time.
+    // The events are in the order of time.
     double last = 0;
     bool in_plan = true;
     for (const std::string& line : traced.lines) {
@@ -168,7 +168,7 @@ TEST_CASE("storm_trace__packets_and_a_part_of_the_time") {
   CHECK(some);
 }
 
-// The recording is there though the process that made it is not.
+// The recording survives the process that made it.
 TEST_CASE("storm_trace__of_a_storm_that_crashes_tells_what_was_before") {
   const sim::Plan plan = sim::draw_plan(5);
   const Storm crash = [](const sim::Plan& some, sim::Recording* recording) {

@@ -219,7 +219,7 @@ TEST_CASE("summary: the same NIC of all ranks is one row") {
   const std::vector<NicRow> rows = add_up_nics({&first, &second});
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].sum.bytes_sent == 200);
-  CHECK(rows[0].sum.srtt_ns == 10);  // only known ones count
+  CHECK(rows[0].sum.srtt_ns == 10);  // unknown values don't count
   CHECK(rows[0].states[static_cast<std::size_t>(PathState::up)] == 1);
   CHECK(rows[0].states[static_cast<std::size_t>(PathState::down)] == 1);
   CHECK(nic_table_row(0, rows[0], 1e9).find("1 UP, 1 DOWN") != std::string::npos);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker against collectives done by hand: all ranks' buffers in one process, moved and added
-// with plain loops. Then the same with one mistake, which must be found.
+// The checker against collectives done by hand: all ranks' buffers lie in one process, moved and
+// added with plain loops. Then the same with one mistake, which the checker must find.
 #include "tool/check/task_buffers.hpp"
 
 #include <catch2/catch.hpp>
@@ -115,7 +115,7 @@ TEST_CASE("task_buffers: all_to_all, even and not") {
       }
     }
     world.check_right();
-    // An input that was written is wrong too.
+    // A changed input is wrong too.
     world.in(3)[17] ^= std::byte{1};
     CHECK(world.wrong(3));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged workload files: each is either accepted as a workload within the limits, or refused with
-// the file's name and a line of it. Nothing else, whatever the bytes.
+// Damaged workload files. Whatever its bytes, each is either accepted as a workload within the
+// limits, or refused with the file's name and one of its lines.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -59,7 +59,7 @@ class Damage {
   std::mt19937_64 random_;
 };
 
-// Counted as people count them; a file that is no text is refused in its first line.
+// Counts lines as editors do. A file that is no text is refused in its first line.
 std::size_t lines_of(const std::string& text) {
   return 1 +
          static_cast<std::size_t>(std::ranges::count(text, '\n') + std::ranges::count(text, '\r'));
@@ -95,7 +95,7 @@ void damage_and_parse(const std::string& original, std::uint64_t first_seed) {
       REQUIRE(what.find_first_of("\n\r") == std::string::npos);
     }
   }
-  // Both outcomes occur, so neither branch above is idle.
+  // Both outcomes occur, so the test checks both.
   CHECK(accepted > kRounds / 100);
   CHECK(accepted < kRounds * 9 / 10);
 }

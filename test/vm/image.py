@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The initial file system of the machine: static busybox, the modules it needs, and guest/."""
+"""Makes the initial file system of the machine: static busybox, the needed modules, and guest/."""
 
 import hashlib
 import lzma
@@ -19,7 +19,7 @@ FOLDERS = ("bin", "modules", "proc", "sys", "dev", "host", "over", "root", "resu
 
 
 def get(cache, kernel):
-    """The image, made anew when what goes into it has changed."""
+    """The image, made anew if its contents have changed."""
     if not BUSYBOX.exists():
         raise Impossible("busybox-static is not installed; ./setup.sh vm installs it")
     digest = hashlib.sha256(" ".join(MODULES).encode() + BUSYBOX.read_bytes())
@@ -53,7 +53,7 @@ def fill(tree, kernel):
 
 
 def dependencies(module, kernel):
-    """The files of a module and of what it needs, in the order of loading; none if built in."""
+    """The files of a module and of those it needs, in loading order; none if it is built in."""
     lines = call(["modprobe", "-d", str(kernel.folder), "-S", kernel.version, "--show-depends", module],
                  30).decode().splitlines()
     return [pathlib.Path(line.split()[1]) for line in lines if line.startswith("insmod ")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of Debian's with soft RoCE, unpacked into the cache: an ELF image and its modules.
+"""Unpacks a Debian kernel with soft RoCE into the cache: an ELF image and its modules.
 
-Not the -cloud kernels, which lack rdma_rxe and 9p. 6.12 before 6.1: with one processor 6.1 has locked up
-when a peer's port went down.
+The -cloud kernels won't do, since they lack rdma_rxe and 9p. 6.12 comes before 6.1: with one
+processor 6.1 has locked up when a peer's port went down.
 """
 
 import fcntl
@@ -54,7 +54,7 @@ def download(cache):
         raise Impossible("apt knows no kernel linux-image-6.12.*-amd64 or 6.1; call apt-get update")
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         folder = pathlib.Path(scratch)
-        # As root, apt would drop to a user who may not write here.
+        # As root, apt would switch to a user who can't write here.
         call(["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", package],
              DOWNLOAD_SECONDS, cwd=folder)
         archives = list(folder.glob("*.deb"))
@@ -70,9 +70,10 @@ def download(cache):
 
 
 def elf_of(image):
-    """The ELF file inside a bzImage: it boots without the seconds that unpacking takes in emulation.
+    """The ELF file inside a bzImage. It boots without unpacking, which takes seconds in emulation.
 
-    Offsets are of Linux's boot protocol 2.08: setup_sects 0x1f1, payload_offset 0x248, payload_length.
+    The offsets are those of Linux's boot protocol 2.08: setup_sects 0x1f1, payload_offset 0x248,
+    payload_length.
     """
     setup_sectors = image[0x1f1] or 4
     offset, length = struct.unpack_from("<II", image, 0x248)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boots the machine, passes the program's output on, brings its exit code back."""
+"""Boots the machine, passes on the program's output, and brings back its exit code."""
 
 import ctypes
 import os
@@ -22,11 +22,12 @@ BOOTED_AGAIN = "vm: booted again: "
 TIMED_OUT = 124
 DIED = 125
 PR_SET_PDEATHSIG = 1
-# The kernel boots on one processor, and init starts the others (guest/init): a kernel that boots patches its
-# own code all the time, and qemu before 8.1 may translate what one processor patches for another one that
-# runs it just then, and never again. On two, one boot of 60 ended in a panic in some int3 that was long gone.
-# no_timer_check: else it counts the timer's ticks against a loop of its own, and where the host lets qemu wait it
-# panics for want of them ("IO-APIC + timer doesn't work").
+# The kernel boots on one processor, and init starts the others (guest/init). A booting kernel
+# patches its own code all the time. When one processor patches code that another is running, qemu
+# before 8.1 may keep the old translation forever. With two processors, one boot of 60 ended in a
+# panic in an int3 that was long gone.
+# Without no_timer_check the kernel compares the timer's ticks with a loop of its own. If the host
+# lets qemu wait, ticks are missing and the kernel panics ("IO-APIC + timer doesn't work").
 KERNEL_LINE = ("console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on "
                "no_timer_check maxcpus=1 noreplace-smp rdinit=/init")
 
@@ -38,13 +39,13 @@ def check_tools():
 
 
 class DiedBooting(Impossible):
-    """The guest's kernel gave up before any program ran."""
+    """The guest's kernel died before any program ran."""
 
 
 def run(kernel, initrd, options):
-    """Boots again if the kernel dies before it is up: of some 600 boots one did, on one processor, with flags
-    in its register that no instruction can have set there, so it was qemu's doing. What was to be run has not
-    begun then. Once it has, the machine's death is a failure."""
+    """Boots again if the kernel dies before it is up. Of some 600 boots one did, on one processor.
+    Its flags register held bits that no instruction can set, so it was qemu's fault. The program
+    has not begun then. Once it has begun, the machine's death is a failure."""
     for left in reversed(range(BOOTS)):
         try:
             return run_once(kernel, initrd, options)
@@ -63,13 +64,13 @@ def run_once(kernel, initrd, options):
             f"cables={options.cables}\nports={options.ports}\nmtu={options.mtu}\ntimeout={options.timeout}\n")
         with Machine(kernel, initrd, options, share) as machine:
             machine.wait_for(share / "ready", BOOT_SECONDS)
-            # The guest ends the program; this limit is for a guest that can't any more.
+            # The guest ends the program in time; this limit is for a guest that no longer can.
             machine.wait_for_end(options.timeout + 30)
             return exit_code(share, machine)
 
 
 def command_of(options):
-    """What the guest's shell runs: this folder, these variables, this program."""
+    """The commands for the guest's shell: this folder, these variables, this program."""
     lines = [f"cd {shlex.quote(os.getcwd())} || exit 126"]
     for setting in options.env:
         name, _, value = setting.partition("=")
@@ -94,7 +95,7 @@ def die_with_parent():
 
 
 class Machine:
-    """A qemu process; gone when the block is left."""
+    """A qemu process that ends when the block is left."""
 
     def __init__(self, kernel, initrd, options, share):
         self.share = share
@@ -144,7 +145,7 @@ class Machine:
             copier.join(timeout=5)
 
     def console(self):
-        """The last lines of qemu and of the guest's kernel, which are empty if all is well."""
+        """The last lines of qemu and of the guest's kernel; empty if all is well."""
         lines = []
         for name in ("qemu", "console"):
             file = self.share / name

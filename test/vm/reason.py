@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why there can't be an emulated machine here."""
+"""The reason why there can't be an emulated machine here."""
 
 import subprocess
 
 
 class Impossible(Exception):
-    """Its text is one sentence, with what to do about it."""
+    """Its text is one sentence that also says what to do about it."""
 
 
 def call(command, seconds, **options):

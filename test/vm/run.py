@@ -4,15 +4,15 @@
 
     test/vm/run.py [options] [--] PROGRAM [ARGUMENT ...]
 
-The machine boots one of Debian's kernels under qemu, without KVM and without privileges; its root is
-this host's, read-only, under an overlay in memory: every program is at its own path, and nothing that it
-writes stays. Its RDMA devices are soft RoCE (rdma_rxe) at both ends of veth cables: rxe_a0 - rxe_b0,
-rxe_a1 - rxe_b1; and, with --ports, at the ports of one switch: rxe_n0, rxe_n1 and so on. Standard output,
-standard error and the exit code are the program's.
+The machine boots one of Debian's kernels under qemu, without KVM and without privileges. Its root
+is this host's, read-only, under an overlay in memory: every program has its usual path, and nothing
+that it writes stays. The RDMA devices are soft RoCE (rdma_rxe) at both ends of veth cables, rxe_a0
+- rxe_b0 and rxe_a1 - rxe_b1. With --ports there are more at the ports of one switch: rxe_n0, rxe_n1
+and so on. Standard output, standard error and the exit code are the program's.
 
-Exit codes of its own: 77, with the reason, if this host cannot boot the machine, or 1 for the same if the
-environment has HAWSER_VM_REQUIRED=1; 124 if the program ran out of time; 125 if the machine died under it.
-The kernel is downloaded once, by apt-get, and kept in $HAWSER_VM_CACHE (default: build/vm of this tree).
+Other exit codes: 77, with the reason, if this host cannot boot the machine, or 1 instead if the
+environment has HAWSER_VM_REQUIRED=1; 124 if the program ran out of time; 125 if the machine died
+under it. apt-get downloads the kernel once, into $HAWSER_VM_CACHE (default: build/vm of this tree).
 """
 
 import argparse
@@ -54,7 +54,7 @@ def parse():
 
 def main():
     options = parse()
-    # So that a `timeout` around this ends the machine too.
+    # With this a `timeout` around the script ends the machine too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     cache = pathlib.Path(os.environ.get("HAWSER_VM_CACHE") or TREE / "build" / "vm").resolve()
     try:

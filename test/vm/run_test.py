@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What test/vm/run.py promises of itself. Exit status 77 if no machine can be had here."""
+"""Tests the promises of test/vm/run.py. Exit status 77 if no machine can be had here."""
 
 import io
 import os
@@ -25,7 +25,7 @@ def run(*arguments, environment=None):
 
 
 def without_boots(words):
-    """What was said of boots is not the program's."""
+    """Removes the lines about boots, which are not the program's."""
     lines = words.splitlines(keepends=True)
     told = [line.startswith(machine.BOOTED_AGAIN) for line in lines]
     if not any(told):
@@ -42,7 +42,7 @@ def environment_without_tools(**more):
 class WithoutTools(unittest.TestCase):
     def test_it_is_a_skip_with_its_reason(self):
         done = run("true", environment=environment_without_tools(HAWSER_VM_CACHE="/nowhere"))
-        # /sbin is looked at beside PATH, and has no qemu.
+        # The script also looks into /sbin beside PATH, which has no qemu.
         self.assertEqual(done.returncode, 77)
         self.assertIn("skipped: no emulated machine: qemu-system-x86_64 is not installed", done.stderr)
 
@@ -53,7 +53,7 @@ class WithoutTools(unittest.TestCase):
 
 
 class Booting(unittest.TestCase):
-    """The machine here is one that dies as often as it is told to."""
+    """Here the machine is one that dies as often as the test says."""
 
     def outcome(self, *deaths):
         with unittest.mock.patch.object(machine, "run_once", side_effect=[*deaths, 7]) as once, \
@@ -90,7 +90,7 @@ class Booting(unittest.TestCase):
 
 class Machine(unittest.TestCase):
     def test_a_program_of_the_host_runs_with_its_arguments_and_its_output_comes_back(self):
-        # What it writes does not: the host's files stay as they are.
+        # A file that the program writes does not stay: the host's files are unchanged.
         with tempfile.NamedTemporaryFile("w", suffix=" a file") as file:
             file.write("of the host\n")
             file.flush()

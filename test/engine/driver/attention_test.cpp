@@ -19,7 +19,7 @@ struct World {
   explicit World(std::size_t queues) {
     for (std::size_t i = 0; i < queues; ++i) attention.add();
   }
-  // A turn `after` the last one, in which the queues in `heard` bring something.
+  // Takes a turn `after` the last one, in which the queues in `heard` deliver packets.
   bool turn(const std::vector<std::size_t>& heard = {}, Duration after = kShort,
             Time due = kNever) {
     now = now + after;

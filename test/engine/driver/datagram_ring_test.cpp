@@ -83,7 +83,7 @@ TEST_CASE("datagram ring: several senders, one receiver, nothing lost or mixed b
       for (std::uint64_t i = 0; i < kEach; ++i) {
         const std::uint64_t words[2] = {s, i};
         const auto bytes = std::as_bytes(std::span(words));
-        // Wait for room for most, so that the receiver sees something of all; drop some.
+        // Wait for room for most datagrams, so that the receiver sees some of all; drop a few.
         while (!ring.push(bytes.first(8), bytes.subspan(8))) {
           if (i % 16 == 0) break;
           std::this_thread::yield();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault NIC, one exact fault after another, on the sending and on the receiving side: both must
-// do the same to the stream of datagrams.
+// The fault NIC, one exact fault at a time, on the sending and on the receiving side: both sides
+// must do the same to the stream of datagrams.
 #include "test/engine/driver/fault_pair.hpp"
 
 namespace hawser::test {
@@ -91,7 +91,7 @@ TEST_CASE("fault NIC: a delayed packet comes when its time has come, not before"
   FaultNic& faulty_nic = direction == Direction::tx ? *pair.a : *pair.b;
   const proto::Time start = pair.now;
   CHECK(pair.send(0, 3) == 3);
-  CHECK(pair.cookies.size() == 3);  // the sender's buffers don't wait
+  CHECK(pair.cookies.size() == 3);  // the sender gets its buffers back at once
   CHECK(pair.receive() == Ids{2});
   CHECK(faulty_nic.next_release() == start + proto::microseconds(20));
   pair.pass(proto::microseconds(20));
@@ -266,7 +266,7 @@ TEST_CASE("fault NIC: sends wait for reap in a bounded place, then meet back-pre
 }
 
 TEST_CASE("fault NIC: a hole in a burst doesn't make the ring look empty") {
-  // Half of 64 are dropped on arrival: the call must look for more behind them.
+  // Half of the 64 are dropped on arrival, so the call must look for more behind them.
   FaultPairConfig config;
   config.b.hook = [n = 0](const FaultPacket& packet) mutable -> std::optional<Fate> {
     if (packet.direction != Direction::rx) return std::nullopt;
@@ -277,7 +277,7 @@ TEST_CASE("fault NIC: a hole in a burst doesn't make the ring look empty") {
   CHECK(pair.send(0, 200) == 200);
   std::array<RxPacket, 64> packets;
   REQUIRE(pair.b->rx_burst(Queue::data, packets) == 64);
-  // It took several bursts of the inner NIC, whose ring is its senders' again.
+  // The call took several bursts of the inner NIC, so the ring has room for senders again.
   CHECK(pair.send(500, 184) == 184);
   for (std::uint64_t i = 0; i < 64; ++i) CHECK(equals(packets[i], datagram(2 * i + 1, 132)));
   REQUIRE(pair.b->rx_burst(Queue::data, packets) == 64);

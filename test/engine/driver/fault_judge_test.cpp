@@ -21,8 +21,8 @@ FaultJudge judge_with(const DirectionFaults& faults, std::uint64_t seed = 1) {
   return judge;
 }
 
-// With n trials of probability p, how far the count may be off: 5 standard deviations, which a
-// right generator passes with these seeds and a wrong probability by a tenth doesn't.
+// Whether the count of n trials of probability p is within 5 standard deviations. A right generator
+// passes with these seeds; a probability that is off by a tenth fails.
 bool near(std::uint64_t count, double n, double p) {
   return std::abs(static_cast<double>(count) - n * p) < 5 * std::sqrt(n * p * (1 - p)) + 1;
 }
@@ -100,7 +100,7 @@ TEST_CASE("fault judge: bursty loss has the share and the run length of Gilbert 
   CHECK(share == Approx(0.01 / 0.21).epsilon(0.1));
   CHECK(run == Approx(1 / 0.2).epsilon(0.1));
 
-  // Half of what comes in a bad spell survives.
+  // Half of the packets that come in a bad spell survive.
   faults.burst_loss = 0.5;
   FaultJudge half = judge_with(faults, 7);
   lost = 0;
@@ -167,7 +167,7 @@ TEST_CASE(
   CHECK(at_once == FaultJudge::kRateBurstBytes / kBytes);
   CHECK(waiting == FaultJudge::kRateQueueBytes / kBytes + 1);
   CHECK(dropped == 1000 - at_once - waiting);
-  // Over a second, in steps, what passes is the rate.
+  // Over a second, taken in steps, the packets that pass add up to the rate.
   FaultJudge paced = judge_with(faults);
   std::uint64_t bytes = 0;
   for (std::int64_t us = 0; us < 100'000; us += 2) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault NIC: faults by specification, death and return, limits, and what it owes the contract.
+// The fault NIC: faults by specification, death and return, limits, and the contract of every NIC.
 #include "test/engine/driver/fault_pair.hpp"
 
 #include <set>
@@ -45,7 +45,7 @@ TEST_CASE("fault NIC: loss by specification, on either side, reproducible from t
   const Ids received = survivors("", "rx.loss=0.2,seed=5");
   CHECK(received.size() > 740);
   CHECK(received.size() < 860);
-  CHECK(survivors("rx.loss=1", "").size() == 1000);  // a receives nothing that it could lose
+  CHECK(survivors("rx.loss=1", "").size() == 1000);  // a receives no packets
 }
 
 TEST_CASE("fault NIC: streams with the same seed differ") {
@@ -130,7 +130,7 @@ TEST_CASE("fault NIC: a dead NIC swallows with good completions, hears nothing, 
 
   pair.apply(*pair.a, "revive,delay=0");
   CHECK(pair.send(20, 3) == 3);
-  CHECK(pair.receive() == Ids{20, 21, 22});  // what was held back died with it
+  CHECK(pair.receive() == Ids{20, 21, 22});  // held packets died with it
   CHECK(events_of(*pair.a).empty());
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("fault NIC: death and return with events") {
   pair.apply(*pair.a, "kill:event");
   CHECK(events_of(*pair.a) == std::vector{NicEvent::Kind::up, NicEvent::Kind::down});
   CHECK(events_of(*pair.a).empty());
-  for (int i = 0; i < 100; ++i) pair.apply(*pair.a, "kill:event");  // nobody reads: bounded
+  for (int i = 0; i < 100; ++i) pair.apply(*pair.a, "kill:event");  // unread events are bounded
   CHECK(events_of(*pair.a).size() <= 32);
 }
 
@@ -289,7 +289,7 @@ TEST_CASE(
   pair.apply(*pair.a, "delay=10us");
   CHECK(pair.send(0, 2) == 2);
   pair.a->close_remote(pair.to_b);
-  // Its handle isn't free yet: it would lead the packet elsewhere.
+  // The handle isn't free yet, since reusing it would lead the waiting packet elsewhere.
   RemoteHandle self{};
   CHECK(pair.a->open_remote(pair.a->address(), self) == Status::again);
   pair.pass(proto::microseconds(10));
@@ -330,7 +330,7 @@ TEST_CASE("fault NIC: it holds no datagram longer than it says") {
   (void)receive_all(*pair.b);
   pair.pass(proto::microseconds(1));
   CHECK(pair.receive(Queue::data, 2, 1968) == Ids{0});
-  // What a NIC without such a limit sends is too long to be held.
+  // A NIC without that limit can send a packet that is too long to be held.
   pair.apply(*pair.a, "clear");
   CHECK(pair.send(2, 1, Queue::data, 3000) == 1);
   CHECK(pair.receive().empty());

@@ -17,7 +17,7 @@ using engine::FaultNic;
 using engine::FaultNicConfig;
 using engine::FaultPacket;
 
-// What the tests of one side vary.
+// The configuration of both NICs. A test mostly changes one side.
 struct FaultPairConfig {
   FaultNicConfig a{};
   FaultNicConfig b{};
@@ -59,8 +59,8 @@ class FaultPair {
     if (error) FAIL(error->word << " " << error->reason);
   }
 
-  // Sends datagrams `first` to `first + count - 1` from a to b in one burst, reaps, and returns how
-  // many went.
+  // Sends datagrams `first` to `first + count - 1` from a to b in one burst and reaps. Returns how
+  // many the NIC took.
   std::size_t send(std::uint64_t first, std::uint64_t count, Queue queue = Queue::data,
                    std::size_t payload_bytes = 100) {
     Burst burst(pool);
@@ -73,8 +73,8 @@ class FaultPair {
     burst.scribble();
     return taken;
   }
-  // The numbers of what b has received, in order; kDamaged for what is none of the datagrams that
-  // were sent.
+  // The numbers of the datagrams that b receives, in order; kDamaged for bytes that equal none of
+  // the datagrams sent.
   static constexpr std::uint64_t kDamaged = ~std::uint64_t{0};
   std::vector<std::uint64_t> receive(Queue queue = Queue::data, std::uint64_t below = 1000,
                                      std::size_t payload_bytes = 100) {

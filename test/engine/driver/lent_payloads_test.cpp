@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Payloads that a memory NIC lends to their receiver: whose they are, until when, and what becomes
-// of them where the receiver is slow or either end goes.
+// Payloads that a memory NIC lends to their receiver: who owns them, until when, and what becomes
+// of them if the receiver is slow or either end goes.
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -23,7 +23,7 @@ using engine::MemoryNicConfig;
 constexpr std::size_t kHeader = 32;
 constexpr std::size_t kPayload = 4096;
 
-// Two NICs, of which the second takes views.
+// Two NICs. The second one takes views of payloads.
 struct Lending {
   explicit Lending(MemoryNicConfig sender = {}, const MemoryNicConfig& receiver = {})
       : a(std::make_unique<MemoryNic>(fabric, sender, pool)),
@@ -38,7 +38,7 @@ struct Lending {
     }
     REQUIRE(burst.send(*a) == count);
   }
-  // As often as it takes a sender to lose its patience, and more.
+  // Reaps more often than a sender's patience lasts.
   std::vector<std::uint64_t> reap_long() {
     std::vector<std::uint64_t> all;
     for (std::uint32_t i = 0; i < 2 * MemoryNic::kPatience; ++i) {
@@ -61,7 +61,7 @@ bool is_view_of(const RxPacket& packet, const TxPacket& sent) {
   return packet.payload == sent.payload && packet.payload_bytes == sent.payload_bytes;
 }
 
-// A header that stays in its place while many are pushed.
+// A header that stays in place while many of them are pushed.
 struct Pushed {
   explicit Pushed(std::uint64_t id) : bytes(datagram(id, 64)) {}
   [[nodiscard]] std::span<const std::byte> header() const { return std::span(bytes).first(16); }
@@ -82,7 +82,7 @@ TEST_CASE("datagram ring: who takes a payload back leaves alone what its cell ho
   REQUIRE(ring.pop(packets, Queue::data) == 1);
   CHECK_FALSE(ring.take_back(position));
   CHECK(ring.pop({}, Queue::data) == 0);
-  for (std::uint64_t i = 0; i < 4; ++i) {  // a round: the last one is in the first one's cell
+  for (std::uint64_t i = 0; i < 4; ++i) {  // the last takes the first one's cell
     REQUIRE(ring.lend(later.header(), later.payload(), later_position));
   }
   REQUIRE(later_position == position + 4);
@@ -116,7 +116,7 @@ TEST_CASE("lent payloads: a send is over when the receiver has given the view ba
     CHECK(equals(two.packets[i], datagram(i, kHeader)));
     CHECK(two.packets[i].datagram_bytes() == kHeader + kPayload);
   }
-  CHECK(two.reap_long().empty());  // it may be read: no patience ends that
+  CHECK(two.reap_long().empty());  // the receiver may read, so no patience ends
   CHECK(two.pool.in_use() == 3);
   two.give_back();
   CHECK(reap_all(*two.a) == std::vector<std::uint64_t>{0, 1, 2});
@@ -189,7 +189,7 @@ TEST_CASE("lent payloads: a receiver that goes, or moves, gives all of them back
   Lending two;
   Burst burst(two.pool);
   two.send(burst, 0, 3);
-  REQUIRE(two.b->rx_burst(Queue::data, std::span(two.packets).first(1)) == 1);  // seen, not given
+  REQUIRE(two.b->rx_burst(Queue::data, std::span(two.packets).first(1)) == 1);  // the others unseen
   CHECK(reap_all(*two.a).empty());
   SECTION("it goes") { two.b.reset(); }
   SECTION("it moves") {
@@ -266,7 +266,7 @@ TEST_CASE("lent payloads: a fault NIC passes them on, or holds copies") {
 
 namespace {
 
-// The payload of an id begins with it, so that a receiver that only sees a view can tell.
+// Each payload begins with its id, so that a receiver that only sees a view can check it.
 bool is_whole(const RxPacket& packet) {
   std::vector<std::byte> bytes(packet.data, packet.data + packet.bytes);
   bytes.insert(bytes.end(), packet.payload, packet.payload + packet.payload_bytes);
@@ -276,13 +276,13 @@ bool is_whole(const RxPacket& packet) {
   return std::memcmp(bytes.data() + 16, datagram(id, kPayload).data(), kPayload) == 0;
 }
 
-// Sends payloads from a few places, each of which it writes anew as soon as it is the sender's.
+// Sends payloads from a few places, and rewrites each place as soon as the sender owns it again.
 class Reuser {
  public:
   Reuser(MemoryNic& nic, SimplePool& pool, RemoteHandle to) : nic_(nic), pool_(pool), to_(to) {
     for (std::uint64_t place = 0; place < kPlaces; ++place) free_.push_back(place);
   }
-  // `wait`: for the receiver, before each call of reap, which takes back what it has not seen.
+  // `wait` lets the receiver run before each reap, which takes back the payloads it has not seen.
   template <class Wait>
   void send(std::uint64_t id, const Wait& wait) {
     while (free_.empty()) {
@@ -314,7 +314,7 @@ class Reuser {
 
 }  // namespace
 
-// Every other sender lets the receiver have a whole turn, so that it gets views; the others don't
+// Every other sender lets the receiver have a whole turn, so that it gets views. The others don't
 // wait, and take back what they can.
 TEST_CASE("lent payloads: between threads, while senders come and go") {
   constexpr std::uint64_t kVisits = 20;
@@ -325,7 +325,7 @@ TEST_CASE("lent payloads: between threads, while senders come and go") {
   steady.take_views();
   std::atomic<bool> done{false};
   std::atomic<std::uint64_t> turns{0};
-  // From the begin of a turn to the begin of the next.
+  // Waits from the beginning of one turn to the beginning of the next.
   const auto wait_for_turn = [&] {
     for (const std::uint64_t before = turns.load(); turns.load() < before + 2;) {
       std::this_thread::yield();

@@ -54,10 +54,10 @@ TEST_CASE("memory fabric: a number that was never given out is no address") {
     later = b.address();
     CHECK(a.open_remote(later, handle) == Status::ok);
   }
-  // A NIC that is gone is an address all the same: what is sent there is lost.
+  // The address of a NIC that has gone can still be opened; packets sent there are lost.
   CHECK(a.open_remote(later, handle) == Status::ok);
   proto::NicAddress never = later;
-  for (const int number : {0, 3, 99}) {  // 1 and 2 were
+  for (const int number : {0, 3, 99}) {  // the NICs were 1 and 2
     never.bytes[16] = static_cast<std::byte>(number);
     CHECK(a.open_remote(never, handle) == Status::invalid_argument);
   }
@@ -113,7 +113,7 @@ TEST_CASE("memory NIC: as many sends as it has slots for, then back-pressure unt
   for (std::uint64_t id = 0; id < 20; ++id) burst.add({.id = id, .remote = to});
   CHECK(burst.send(a) == 8);
   CHECK(burst.send(a) == 0);
-  CHECK(pool.in_use() == 20);  // a send is not over before its reap
+  CHECK(pool.in_use() == 20);  // reap ends a send, nothing earlier
   std::array<std::uint64_t, 3> cookies;
   CHECK(a.reap(cookies) == 3);
   CHECK(pool.in_use() == 17);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the driver tests do with a NIC: build datagrams that can be told apart, send, reap, receive.
+// Helpers of the driver tests: they build datagrams that differ, send, reap and receive.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using proto::RemoteHandle;
 using proto::RxPacket;
 using proto::TxPacket;
 
-// The bytes of datagram number `id`: any slip by a byte, or mix with another datagram, shows.
+// Fills in the bytes of datagram number `id`. A slip by one byte or a mix of two datagrams shows.
 inline void fill(std::span<std::byte> bytes, std::uint64_t id) {
   std::uint64_t word = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -47,7 +47,7 @@ inline bool equals(const RxPacket& packet, std::span<const std::byte> expected) 
          std::memcmp(packet.data, expected.data(), expected.size()) == 0;
 }
 
-// Asks until the driver knows.
+// Opens the remote, asking again until the driver knows the way.
 inline RemoteHandle open(Nic& nic, const Nic& remote) {
   RemoteHandle handle = proto::kNoRemote;
   Status status = Status::again;
@@ -59,14 +59,14 @@ inline RemoteHandle open(Nic& nic, const Nic& remote) {
   return handle;
 }
 
-// Hands over, and lets nothing wait for more. Returns how many the NIC took.
+// Hands packets over and flushes, so that none waits for more. Returns how many the NIC took.
 inline std::size_t send_now(Nic& nic, std::span<const TxPacket> packets) {
   const std::size_t taken = nic.tx_burst(packets);
   nic.flush();
   return taken;
 }
 
-// A datagram to be sent, with the payload that the NIC may read until it is reaped.
+// A datagram to be sent. The NIC may read its payload until the datagram is reaped.
 struct Outgoing {
   std::uint64_t id = 0;
   std::size_t header_bytes = 32;
@@ -101,7 +101,7 @@ class Burst {
 
   [[nodiscard]] std::span<const TxPacket> packets() const { return packets_; }
 
-  // Hands over what is left; returns how many went.
+  // Hands over the packets that are left; returns how many the NIC took.
   std::size_t send(Nic& nic) {
     const std::size_t taken = send_now(nic, packets().subspan(sent_));
     sent_ += taken;
@@ -109,11 +109,11 @@ class Burst {
   }
   [[nodiscard]] bool all_sent() const { return sent_ == packets_.size(); }
 
-  // Gives the buffers of what was not handed over back to the pool: they are the sender's.
+  // Gives the buffers that were not handed over, and so are the sender's, back to the pool.
   void abandon() {
     for (; sent_ < packets_.size(); ++sent_) pool_.give({&packets_[sent_].buffer, 1});
   }
-  // The payloads are the sender's again: write over them, so that a late read shows.
+  // The payloads are the sender's again: overwrites them, so that a late read shows.
   void scribble() {
     for (auto& payload : payloads_) std::fill(payload.begin(), payload.end(), std::byte{0xee});
   }
@@ -125,7 +125,7 @@ class Burst {
   std::size_t sent_ = 0;
 };
 
-// Reaps whatever there is, and sorts it.
+// Reaps all cookies there are, and sorts them.
 inline std::vector<std::uint64_t> reap_all(Nic& nic) {
   std::vector<std::uint64_t> all;
   std::array<std::uint64_t, 16> cookies;
@@ -144,7 +144,7 @@ inline std::vector<std::vector<std::byte>> copies(std::span<const RxPacket> pack
   return result;
 }
 
-// Receives until the ring is seen empty.
+// Receives until the ring is empty.
 inline std::vector<std::vector<std::byte>> receive_all(Nic& nic, Queue queue = Queue::data) {
   std::vector<std::vector<std::byte>> all;
   std::array<RxPacket, Nic::kMaxRxBurst> packets;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// UDP NICs in a network namespace of their own, where addresses, routes and devices can be changed:
-// each case runs in a child process. It needs the privilege to make a namespace; without it the
-// cases say so.
+// UDP NICs in a network namespace of their own, where a test can change addresses, routes and
+// devices. Each case runs in a child process. It needs the privilege to make a namespace; without
+// that privilege the case says so.
 #pragma once
 
 #include <net/if.h>
@@ -36,10 +36,10 @@ inline void configure_lo(int mtu, bool up) {
   ::close(fd);
 }
 
-// `ip` of iproute2, in the child's namespace.
+// Runs `ip` of iproute2 in the child's namespace.
 inline bool ip(const std::string& words) { return std::system(("ip " + words).c_str()) == 0; }
 
-// Runs `body` in a child with lo up; it returns what is wrong, or null.
+// Runs `body` in a child with lo up. `body` returns the error it finds, or null.
 template <class Body>
 void in_namespace(Body body) {
   int text[2];
@@ -69,14 +69,14 @@ void in_namespace(Body body) {
   CHECK(WEXITSTATUS(status) == static_cast<int>(InNamespace::ok));
 }
 
-// Two NICs in the namespace, and datagrams between them; no Catch2 in the child.
+// Two NICs in the namespace, and datagrams between them. The child can't use Catch2.
 struct Wire {
   explicit Wire(const engine::UdpNicConfig& config) : Wire(config, config) {}
   Wire(const engine::UdpNicConfig& one, const engine::UdpNicConfig& other)
       : pool(128), a(one, pool), b(other, pool) {
     (void)a.open_remote(b.address(), to);
   }
-  // How many of the burst the NIC took; `arrived` is what the other one received, whole.
+  // Sends a burst; returns how many the NIC took. `arrived` counts those the other NIC got intact.
   std::size_t send(std::size_t count, std::uint32_t payload_bytes) {
     std::array<PacketBuffer*, 64> buffers;
     std::array<TxPacket, 64> packets;

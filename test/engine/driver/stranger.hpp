@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket that is no NIC's, for what a NIC would never send.
+// A socket that belongs to no NIC, to send what no NIC would.
 #pragma once
 
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The UDP NIC as a device: which one its packets leave by, and what becomes of it when the device
-// gets another address.
+// The UDP NIC and its network device: which device its packets leave by, and what happens when the
+// device gets another address.
 #include <unistd.h>
 
 #include <fstream>
@@ -19,7 +19,7 @@ using proto::NicEvent;
 
 UdpNicConfig at(const std::string& address) { return {.address = address}; }
 
-// A process in a network namespace of its own, which runs what it is told.
+// A process in a network namespace of its own, which runs the commands it is sent.
 class OtherHost {
  public:
   OtherHost() {
@@ -28,7 +28,7 @@ class OtherHost {
     if (child_ == 0) serve();
     ::close(words_[0]);
     ::close(answers_[1]);
-    (void)answer();  // it is there
+    (void)answer();  // the process is ready
   }
   ~OtherHost() {
     ::close(words_[1]);
@@ -67,7 +67,7 @@ class OtherHost {
 };
 
 // Two cables to another host, e0 and e1 here, f0 and f1 there, all four in one subnet of each IP
-// version. Neighbours are known, so nothing is asked or waits.
+// version. The neighbours are entered beforehand, so no packet waits for a lookup.
 struct TwoCables {
   OtherHost other;
   [[nodiscard]] bool lay() {
@@ -111,7 +111,7 @@ std::uint64_t bytes_sent_by(const std::string& device) {
   return 0;
 }
 
-// Packets from the NIC to that address of the other host, where nobody listens.
+// Sends packets from the NIC to an address of the other host where no process listens.
 void send_to(SimplePool& pool, UdpNic& nic, const std::string& address, std::size_t count) {
   engine::SocketAddress data = engine::parse_local_address(address);
   data.set_port(htons(4000));
@@ -143,7 +143,7 @@ std::string events_of(UdpNic& nic) {
   return text;
 }
 
-// A device with nobody at its other end.
+// Makes a device with no host at its other end.
 bool make_device(const std::string& name, const std::string& address) {
   return ip("link add " + name + " type veth peer name p" + name) &&
          ip("link set p" + name + " up") && ip("link set " + name + " up") &&
@@ -151,7 +151,7 @@ bool make_device(const std::string& name, const std::string& address) {
             (address.find(':') == std::string::npos ? "" : " nodad"));
 }
 
-// Devices d0 and d1 of subnets of their own.
+// Makes devices d0 and d1, each in a subnet of its own.
 bool make_devices(const char* first, const char* second) {
   return make_device("d0", first) && make_device("d1", second);
 }
@@ -294,7 +294,7 @@ TEST_CASE("UDP NIC: an address that returns is taken up with the same sockets") 
     if (events_of(wire.a) != "down up ") return "events";
     if (!(wire.a.address() == before)) return "another address";
     if (wire.send(5, 100) != 5 || wire.arrived != 5) return "after";
-    // A device that was made anew, with another address.
+    // The device is made anew, with another address.
     if (!ip("link del d0")) return "ip";
     wire.a.look_at_address();
     if (events_of(wire.a) != "down ") return "its device is gone";

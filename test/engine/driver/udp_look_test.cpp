@@ -29,7 +29,7 @@ struct World {
     (void)reap_all(sender);
     sender.close_remote(handle);
   }
-  // A turn as the protocol takes it; what was received.
+  // Takes a turn as the protocol does; returns how many packets it received.
   std::size_t turn(Time now, Time due = kNever) {
     look.begin_turn(now, due);
     std::size_t count = 0;

@@ -28,7 +28,7 @@ std::string refusal(const UdpNicConfig& config) {
   return "";
 }
 
-// Sends `count` datagrams of `bytes` each in one burst and returns what arrives.
+// Sends `count` datagrams of `bytes` each in one burst; returns how many arrive.
 std::size_t exchange(SimplePool& pool, Nic& from, Nic& to, std::uint64_t count, std::size_t bytes) {
   Burst burst(pool);
   const RemoteHandle handle = open(from, to);
@@ -98,13 +98,13 @@ TEST_CASE("UDP NIC: equal neighbours go as one message and come as one") {
   CHECK(a.stats(Queue::data).send.calls == 1);
   CHECK(a.stats(Queue::data).send.datagrams == 15);
   CHECK(b.stats(Queue::data).receive.messages == 1);
-  CHECK(b.stats(Queue::data).receive.calls == 1);  // and didn't ask again what it had seen empty
+  CHECK(b.stats(Queue::data).receive.calls == 1);  // no second call for an empty queue
   CHECK(b.stats(Queue::data).receive.datagrams == 15);
-  // 16 don't fit in 65507 bytes; both messages go by one call.
+  // 16 don't fit in 65507 bytes. Both messages go out in one system call.
   CHECK(exchange(pool, a, b, 16, 4160) == 16);
   CHECK(a.stats(Queue::data).send.messages == 3);
   CHECK(a.stats(Queue::data).send.calls == 2);
-  // No more than 64 pieces.
+  // A message has at most 64 segments.
   CHECK(exchange(pool, a, b, 65, 40) == 65);
   CHECK(a.stats(Queue::data).send.messages == 5);
   CHECK(a.stats(Queue::control).send.calls == 0);
@@ -146,7 +146,7 @@ TEST_CASE("UDP NIC: what strangers throw at its ports does no harm") {
   UdpNic friendly(at("127.0.0.1"), pool);
   Stranger stranger;
   for (const Queue queue : {Queue::data, Queue::control}) {
-    for (int i = 0; i < 200; ++i) stranger.send(nic, queue, {});  // more empty ones than slabs
+    for (int i = 0; i < 200; ++i) stranger.send(nic, queue, {});  // more empty datagrams than slabs
     stranger.send(nic, queue, datagram(3, 65507));
     stranger.send(nic, queue, datagram(4, 1));
     const auto arrived = receive_all(nic, queue);
@@ -206,7 +206,7 @@ TEST_CASE("UDP NIC: what can't be had is said in a sentence") {
 }
 
 TEST_CASE("UDP NIC: what a receive buffer holds is estimated on the safe side") {
-  // Charges measured on Linux: 600 bytes 1280, 1400 bytes 2304, 4192 bytes 8448, each.
+  // Measured on Linux, a datagram of 600 bytes is charged 1280, 1400 bytes 2304, 4192 bytes 8448.
   CHECK(engine::datagram_bytes_in(8 << 20, 600) == std::uint64_t{6 << 20} / 1280 * 600);
   CHECK(engine::datagram_bytes_in(8 << 20, 1400) == std::uint64_t{6 << 20} / 2304 * 1400);
   CHECK(engine::datagram_bytes_in(8 << 20, 4192) == std::uint64_t{6 << 20} / 8448 * 4192);

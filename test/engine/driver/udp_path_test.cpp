@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The UDP NIC when the path changes under it.
+// The UDP NIC when the path MTU or the route changes while it sends.
 #include <cstdio>
 
 #include "hawser/engine.hpp"
@@ -38,7 +38,7 @@ TEST_CASE("UDP NIC: where segments become too long for the path, datagrams go on
   in_namespace([]() -> const char* {
     Wire wire(at("127.0.0.1"));
     if (wire.send(15, 4000) != 15 || wire.arrived != 15) return "before";
-    configure_lo(1500, true);  // as when a path's MTU is discovered to be less
+    configure_lo(1500, true);  // as when path MTU discovery finds a smaller MTU
     if (wire.send(15, 4000) != 15) return "taken";
     if (wire.arrived != 30) return "arrived (in IP fragments)";
     if (wire.reaped != 30) return "reaped";
@@ -93,7 +93,7 @@ TEST_CASE("UDP NIC: while segments stay refused, trials become rare") {
   });
 }
 
-// A device without checksums refuses segments that would fit. Here the sender is told that they do.
+// A device without checksums refuses segments that would fit. Here the sender believes they do fit.
 TEST_CASE("UDP sender: segments that are refused for another reason are tried again") {
   in_namespace([]() -> const char* {
     configure_lo(1500, true);
@@ -134,7 +134,7 @@ TEST_CASE("UDP sender: segments that are refused for another reason are tried ag
     if (sender.stats().unsegmented != 1) return "not noticed";
     const auto news = sender.take_news();
     if (!news || news->kind != UdpWayNews::Kind::unsegmented) return "no news";
-    // Each look tries once: one call more than bursts, and that at doubled distances.
+    // Each trial costs one call more than a burst, and the gaps between trials double.
     while (sender.stats().datagrams < 10'000) {
       if (!send()) return "not taken";
     }

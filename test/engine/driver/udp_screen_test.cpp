@@ -15,7 +15,7 @@ namespace {
 namespace wire = proto::wire;
 using engine::UdpNic;
 
-// Peers 0 to 255 of an endpoint that has drawn 0x12345600.
+// Peers 0 to 255 of an endpoint whose random token is 0x12345600.
 constexpr proto::Screen kScreen{0xffffff00, 0x12345600};
 constexpr std::uint32_t kName = 0x123456a7;
 constexpr std::uint32_t kAnotherName = 0x123457a7;
@@ -30,7 +30,7 @@ std::vector<std::byte> packet(wire::PacketType type, std::uint32_t receiver, std
   return result;
 }
 
-// The smallest buffer holds some that are not counted.
+// The smallest receive buffer holds some packets that are not counted.
 constexpr std::uint64_t kHeld = 4;
 
 TEST_CASE("UdpScreen__lets_through_what_may_be_for_the_endpoint_and_counts_the_rest") {
@@ -89,7 +89,7 @@ TEST_CASE("UdpScreen__handshakes_pass_on_the_data_queue_only") {
   CHECK(receive_all(nic, Queue::control).empty());
 }
 
-// What room there is belongs to what is expected, however many strangers there are.
+// However many packets strangers send, they take no room from the expected ones.
 TEST_CASE("UdpScreen__a_flood_of_strange_packets_takes_no_room") {
   SimplePool pool(4);
   UdpNic nic({.address = "127.0.0.1", .receive_bytes = 1 << 16}, pool);

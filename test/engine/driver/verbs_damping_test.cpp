@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For how long NICs that fail again and again are kept down, in made-up time.
+// How long NICs that fail again and again are held down, in simulated time.
 #include "engine/driver/verbs/verbs_damping.hpp"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using std::chrono::seconds;
 struct Flapping {
   explicit Flapping(VerbsDamping::Duration longest) : damping(longest) {}
 
-  // Works for so long, fails, and is back as soon as it may be; returns the hold in between.
+  // Works for so long, fails, and comes up as soon as it may; returns the hold in between.
   milliseconds fails_after(VerbsDamping::Duration work) {
     now += work;
     damping.failed(now);
@@ -46,7 +46,7 @@ TEST_CASE("verbs damping: who fails as soon as he is up is held twice as long, u
   for (const int hold : {0, 100, 200, 400, 800, 1600, 2500, 2500, 2500}) {
     CHECK(nic.fails_after(milliseconds(1)) == milliseconds(hold));
   }
-  // So in a minute it is up some thirty times, and not thousands of times.
+  // In one minute it comes up some thirty times, and not thousands of times.
   Flapping other(milliseconds(2500));
   int times = 0;
   for (const auto end = other.now + seconds(60); other.now < end; ++times) {
@@ -73,7 +73,7 @@ TEST_CASE("verbs damping: a port must stay up for as long as the hold, but is tr
   VerbsDamping damping(seconds(2));
   VerbsDamping::Time now(seconds(1000));
   const auto at = [&](int ms) { return now + milliseconds(ms); };
-  // A first failure is no reason to look at the port for long.
+  // After a first failure the driver doesn't watch the port for long.
   damping.failed(now);
   damping.port_came_up(at(30));
   CHECK(damping.left(at(30)) == milliseconds(0));
@@ -88,7 +88,7 @@ TEST_CASE("verbs damping: a port must stay up for as long as the hold, but is tr
   for (int ms = 100; ms < 200; ++ms) damping.port_came_up(at(ms));
   CHECK(damping.left(at(199)) == milliseconds(1));
   CHECK(damping.left(at(200)) == milliseconds(0));
-  damping.port_came_up(at(5000));  // the cable was out for long
+  damping.port_came_up(at(5000));  // the cable was out for a long time
   CHECK(damping.left(at(5000)) == milliseconds(0));
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("verbs damping: whatever happens, a hold ends, within twice its limit"
       nic.damping.port_came_up(nic.now);
       REQUIRE(nic.damping.left(nic.now) <= hold);
     }
-    // It is looked at up to 100 ms late here.
+    // This test looks at the NIC up to 100 ms late.
     REQUIRE(nic.now - failed <= 2 * hold + milliseconds(100));
     REQUIRE(nic.now - failed >= hold);
     nic.damping.came_up(nic.now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of failing verbs NICs ask again and again: has it been heard, and does it work?
+// Helpers that tests of failing verbs NICs share: wait for an event, check that packets pass.
 #pragma once
 
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 namespace hawser::test {
 
-// The next event; its descriptors wake whoever waits for it.
+// Whether the next event is of this kind. The NIC's descriptors wake the wait.
 inline bool hears(Nic& nic, proto::NicEvent::Kind kind) {
   std::array<pollfd, 8> polled{};
   std::array<int, 8> fds;
@@ -28,7 +28,7 @@ inline bool hears(Nic& nic, proto::NicEvent::Kind kind) {
   return false;
 }
 
-// Sends and reaps `count` packets; returns how many came.
+// Sends and reaps `count` packets; returns how many the receiver got.
 template <class Rig>
 std::size_t exchange(Rig& rig, Nic& from, RemoteHandle to, Nic& receiver, std::size_t count,
                      Queue queue = Queue::data) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC when ports fail and remotes are nowhere, over RDMA devices, whose cables it pulls,
-// and over their double.
+// The verbs NIC when ports fail and remotes are unreachable, over RDMA devices whose cables the
+// test pulls, and over their double.
 #include <arpa/inet.h>
 #include <poll.h>
 
@@ -17,7 +17,7 @@ namespace {
 using engine::VerbsNic;
 using Kind = proto::NicEvent::Kind;
 
-// Why there can be no NIC on the device; empty if there can.
+// The reason why no NIC can be made on the device; empty if one can.
 std::string refusal_of(const std::string& device) {
   SimplePool pool(4);
   try {
@@ -41,7 +41,7 @@ TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost
   for (int round = 0; round < 2; ++round) {
     rig.set_link("a0", "down");
     REQUIRE(hears(mine, Kind::down));
-    REQUIRE(hears(theirs, Kind::down));  // lost its carrier with it
+    REQUIRE(hears(theirs, Kind::down));  // it lost its carrier, too
     CHECK(exchange(rig, mine, to_theirs, theirs, 20) == 0);
     rig.set_link("a0", "up");
     REQUIRE(hears(mine, Kind::up));
@@ -52,7 +52,7 @@ TEST_CASE("verbs NIC: its port goes down and up, and nothing but packets is lost
     }
   }
   CHECK(mine.address() == address);
-  // What was sent meanwhile was not given to the device, whose queue pair would have failed.
+  // The NIC kept these sends from the device, whose queue pair would have failed.
   CHECK(dynamic_cast<const VerbsNic&>(mine).stats(Queue::data).send.lost == 40);
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("verbs NIC: its device is deleted and made again under its name", "[so
     rig.add_device("a0");
     REQUIRE(hears(mine, Kind::up));
     CHECK(mine.address() != before);
-    // The other end may have lost its carrier meanwhile; and address handles are made anew.
+    // The other end may have lost its carrier meanwhile, and the NIC makes address handles anew.
     bool told_up = true;
     RemoteHandle same = proto::kNoRemote;
     (void)comes_true([&] {
@@ -118,7 +118,7 @@ TEST_CASE("verbs NIC: a port that is down at the start is said in a sentence", "
 
 TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence", "[soft]") {
   PooledVerbsRig rig;
-  // On the cable that no other test here uses.
+  // Use the cable that no other test here uses.
   rig.set_mtu("a1", "1280");
   const std::string before = refusal_of("rxe_a1");
   rig.set_mtu("a1", "900");
@@ -134,7 +134,7 @@ TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and aga
   Nic& mine = rig.make();
   Nic& theirs = rig.make();
   proto::NicAddress nowhere = theirs.address();
-  // 2001:db8::, for documentation.
+  // 2001:db8:: is reserved for documentation.
   const int prefix[] = {0x20, 0x01, 0x0d, 0xb8};
   for (std::size_t i = 0; i < 4; ++i) {
     nowhere.bytes[engine::VerbsAddressLayout::kGid + i] = static_cast<std::byte>(prefix[i]);

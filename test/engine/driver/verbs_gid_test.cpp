@@ -26,7 +26,7 @@ const Gid kIpv4 = starting({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 
 
 }  // namespace
 
-// As a RoCE device with an IPv4 and an IPv6 address shows it.
+// The table that a RoCE device with an IPv4 and an IPv6 address shows.
 TEST_CASE("choice of GID: RoCE v2 over IPv4, though it comes last") {
   const std::vector<GidEntry> table{{0, Kind::roce_v1, kLinkLocal}, {1, Kind::roce_v2, kLinkLocal},
                                     {2, Kind::roce_v1, kGlobal},    {3, Kind::roce_v2, kGlobal},

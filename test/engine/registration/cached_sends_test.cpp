@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends from memory that nobody has registered: the cache in whole endpoints.
+// Sends from memory that the program has not registered: the cache in whole endpoints.
 #include <sys/mman.h>
 
 #include <atomic>
@@ -30,7 +30,7 @@ TEST_CASE("CachedSends__the_first_send_is_copied_and_later_ones_go_in_place") {
   const auto [in_place, copied] = pair.payload_of(memory.bytes());
   CHECK(in_place >= kBytes);
   CHECK(copied == 0);
-  // Parts of it too.
+  // A part of the memory is a hit, too.
   const auto part = pair.payload_of(memory.bytes().subspan(100, kBytes / 2));
   CHECK(part.first >= kBytes / 2);
   CHECK(part.second == 0);
@@ -64,7 +64,7 @@ TEST_CASE("CachedSends__unmapped_memory_is_deregistered_and_what_comes_there_is_
     const std::uint64_t stale = pair.a->stats().registrations_stale;
     memory.replace();
     memory.fill(1000 + round);
-    // At once, whether the endpoint has noticed or not.
+    // Send at once, whether the endpoint has noticed the new mapping or not.
     std::vector<std::byte> received(4096);
     post_receive(*pair.b, kAnyPeer, 1000 + round, received);
     const auto [in_place, copied] = pair.payload([&] {
@@ -183,11 +183,11 @@ TEST_CASE("CachedSends__threads_that_map_send_and_unmap") {
       Completion completion;
       while (pair.b->wait(std::span(&completion, 1), 1'000'000) == 0) {
       }
-      // The tag says what it is filled with.
+      // The tag is the seed of the message's bytes.
       if (received != pattern(kBytes, completion.tag)) std::abort();
     }
   });
-  // Allocates beside it, and gives back, in turn with the sends.
+  // Allocates and frees large blocks while the other threads send.
   std::atomic<bool> done{false};
   std::thread allocator([&] {
     while (!done) {
@@ -201,7 +201,7 @@ TEST_CASE("CachedSends__threads_that_map_send_and_unmap") {
     memory.fill(round);
     post_send(*pair.a, pair.b_of_a, round, memory.bytes());
     post_send(*pair.a, pair.b_of_a, round + 1, heap);
-    // Its own again, and not b: completions of that are the other thread's.
+    // Only `a` takes turns here, since the other thread polls the completions of `b`.
     for (int i = 0; i < 2; ++i) CHECK(next_of(*pair.a, *pair.a).status == Status::ok);
   }
   done = true;

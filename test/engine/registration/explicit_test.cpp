@@ -22,7 +22,7 @@ using test::fake::Call;
 
 constexpr std::size_t kBytes = std::size_t{256} << 10;
 
-// What the endpoint answers, and what it says; the sentence tells what to do.
+// The status that the endpoint returns, and its sentence about what to do.
 struct Answer {
   Status status = Status::ok;
   std::string why;
@@ -55,7 +55,7 @@ TEST_CASE("Registration__what_is_registered_goes_out_in_place_from_the_first_sen
     CHECK(pair.fabric.registrations() == pair.own + kNics);
     CHECK(pair.a->stats().registrations == 1);
     CHECK(pair.a->stats().registered_bytes == kBytes);
-    // Short ones too: it is the program that says so.
+    // Short messages go out in place too, since the program itself asked for it.
     const auto [in_place, copied] = pair.payload([&] {
       pair.exchange(memory.bytes());
       pair.exchange(memory.bytes().first(1000));
@@ -121,13 +121,13 @@ TEST_CASE("Registration__ends_with_the_turn_that_reaps_its_last_send") {
   registration.release();
   pair.fabric.hold(false);
   pair.fabric.let_go(1000);
-  // The answer is there before the sender looks: one turn of it reaps and completes.
+  // The acknowledgement is there before the sender looks: its next turn reaps and completes.
   Completion completion;
   REQUIRE(pair.b->wait(std::span(&completion, 1), kHangLimitNs) == 1);
   for (int i = 0; i < 20; ++i) pair.b->wait({}, 1'000'000);
   while (pair.a->poll(std::span(&completion, 1)) == 0) pair.b->poll({});
   CHECK(completion.released);
-  // Nobody may have reason to turn the endpoint for long.
+  // The program may not poll the sender for a long time: the registration must end without that.
   CHECK(comes_true([&] {
     pair.b->wait({}, 1'000'000);
     return pair.fabric.registrations() <= pair.own;
@@ -172,7 +172,7 @@ TEST_CASE("Registration__misuse_is_typed_and_says_what_to_do") {
   CHECK(answer.status == Status::unknown_operation);
   CHECK_THAT(answer.why, Contains("deregistered before"));
   CHECK(end(*pair.a, kNoRegistration).status == Status::unknown_operation);
-  // Its name is not used again, its place is.
+  // The name of the ended registration is not used again, but its place is.
   REQUIRE(ask(*pair.a, bytes.subspan(kBytes, kBytes), id).status == Status::ok);
   CHECK(id != first);
   CHECK(pair.fabric.registrations() == pair.own + 2 * kNics);
@@ -248,11 +248,11 @@ TEST_CASE("Registration__dma_bufs_are_read_by_devices_alone") {
     CHECK(in_place >= bytes);
     CHECK(copied == 0);
   }
-  CHECK(pair.a->stats().registration_misses == 0);  // no matter of the cache
+  CHECK(pair.a->stats().registration_misses == 0);  // the cache isn't concerned
   CHECK(registration.deregister() == Status::ok);
 }
 
-// Beside, before, behind and over the end.
+// The sends lie beside, before, behind and across the end of the dma-buf.
 TEST_CASE("Registration__a_send_that_lies_in_a_dma_buf_in_part_is_refused") {
   const unsigned threads = GENERATE(0u, 1u);
   CAPTURE(threads);

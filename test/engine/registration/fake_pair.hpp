@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two endpoints over the double of libibverbs, and memory of one's own for them to send from.
+// Two endpoints over the double of libibverbs, and private memory for them to send from.
 #pragma once
 
 #include <poll.h>
@@ -22,7 +22,7 @@ namespace hawser::engine {
 
 inline constexpr std::size_t kNics = 2;  // of each endpoint
 
-// A mapping that is nobody else's, not even the allocator's.
+// A mapping that nothing else uses, not even the allocator.
 class OwnMemory {
  public:
   explicit OwnMemory(std::size_t bytes) : bytes_(bytes), data_(map(nullptr, 0)) {}
@@ -36,7 +36,7 @@ class OwnMemory {
     const std::vector<std::byte> pattern_bytes = pattern(bytes_, seed);
     std::memcpy(data_, pattern_bytes.data(), bytes_);
   }
-  // Another mapping in the same place.
+  // Puts another mapping in the same place.
   void replace() { REQUIRE(map(data_, MAP_FIXED) == data_); }
   void unmap() {
     if (data_ != nullptr) ::munmap(data_, bytes_);
@@ -67,7 +67,7 @@ inline Tunables without_cache() {
   return tunables;
 }
 
-// The base outlives the endpoints.
+// The base class outlives the endpoints.
 class FakePair : public test::Cables {
  public:
   explicit FakePair(unsigned threads, const Tunables& tunables = few_peers())
@@ -77,7 +77,7 @@ class FakePair : public test::Cables {
         has_threads(threads > 0) {
     open();
   }
-  // Endpoints anew, after something has been changed.
+  // Makes the endpoints anew, for tests that change something first.
   void open() {
     a = engine_a.create_endpoint({});
     b = engine_b.create_endpoint({});
@@ -86,7 +86,7 @@ class FakePair : public test::Cables {
     own = fabric.registrations();
   }
 
-  // A message from a, received and compared.
+  // Sends a message from a, receives and compares it.
   void exchange(std::span<const std::byte> sent) { exchange(sent, sent); }
   void exchange(std::span<const std::byte> sent, std::span<const std::byte> contents) {
     std::vector<std::byte> received(sent.size());
@@ -98,7 +98,7 @@ class FakePair : public test::Cables {
     CHECK(completion.status == Status::ok);
     CHECK(completion.released);
   }
-  // What was sent in place and what was copied meanwhile, in bytes.
+  // The bytes that `function` makes `a` send in place, and those it makes it copy.
   template <class Function>
   std::pair<std::uint64_t, std::uint64_t> payload(Function function) {
     const EndpointStats before = a->stats();
@@ -110,19 +110,19 @@ class FakePair : public test::Cables {
   std::pair<std::uint64_t, std::uint64_t> payload_of(std::span<const std::byte> sent) {
     return payload([&] { exchange(sent); });
   }
-  // Turns, until it is so.
+  // Gives turns until the condition is true.
   template <class Condition>
   [[nodiscard]] bool becomes(Condition condition) {
     for (const HangLimit limit; !limit.is_over();) {
       if (condition()) return true;
       a->poll({});
       b->poll({});
-      // Threads need time for their turns.
+      // The engine threads need time for their turns.
       if (has_threads) (void)::poll(nullptr, 0, 1);
     }
     return condition();
   }
-  // Until a send from it would be a hit.
+  // Sends from the memory, and waits until the next send from it would be a hit.
   [[nodiscard]] bool is_cached(std::span<const std::byte> memory) {
     const std::uint64_t made = a->stats().registrations_made;
     exchange(memory);
@@ -136,13 +136,13 @@ class FakePair : public test::Cables {
   std::unique_ptr<Endpoint> b;
   PeerId b_of_a = kAnyPeer;
   PeerId a_of_b = kAnyPeer;
-  std::size_t own = 0;  // registrations of the NICs' own
+  std::size_t own = 0;  // registrations that the NICs made themselves
 
  private:
   std::uint64_t tag_ = 0;
 };
 
-// False, and says why, where this kernel lets nobody watch memory.
+// False, with a message that says why, where this kernel gives no userfaultfd.
 [[nodiscard]] inline bool cache_works_here() {
   std::string why;
   if (Userfault::shared(why) != nullptr) return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The map of ranges against a model that looks at every range.
+// The map of ranges against a model that checks every range.
 #include "engine/registration/range_map.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ PageRange draw(proto::Random& random) {
   return {begin, begin + (1 + random.below(12)) * page};
 }
 
-// Names in the order of the ranges' begins.
+// The names of the rows, in the order in which their ranges begin.
 std::vector<std::uint32_t> names_of(std::span<const RangeMap::Row> rows) {
   std::vector<std::uint32_t> names;
   for (const RangeMap::Row& row : rows) names.push_back(row.name);

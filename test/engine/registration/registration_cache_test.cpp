@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache over a registrar that answers when the test says so, and notes what it is asked.
+// The cache over a registrar that answers when the test says so, and records every request.
 #include "engine/registration/registration_cache.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ const std::uintptr_t kPage = page_bytes();
 
 const void* at_page(std::uint64_t page) { return reinterpret_cast<const void*>(page * kPage); }
 
-// Checks that nothing is asked of it in the wrong order.
+// Checks that the cache makes its requests in the right order.
 class FakeRegistrar final : public Registrar {
  public:
   enum class State { idle, asked, standing, forgotten, dropped };
@@ -83,7 +83,7 @@ struct World {
   void send(std::uint64_t page, std::uint64_t pages = 1) {
     cache.send(at_page(page), pages * kPage);
   }
-  // Everything that is asked for is done, until there is nothing more.
+  // Carries out every request of the cache until there are no more.
   void settle(bool good = true) {
     for (;;) {
       cache.turn();
@@ -108,7 +108,7 @@ RegistrationLimits limits(std::uint64_t pages, std::uint64_t entries) {
   return {pages * kPage, entries, 1};
 }
 
-// One random step of the world; `hits` and `sends` are counted.
+// Takes one random step, and counts the sends.
 void step(World& world, proto::Random& random, std::uint64_t& sends) {
   FakeRegistrar& registrar = world.registrar;
   const auto one_of = [&](State state) {
@@ -164,7 +164,7 @@ TEST_CASE("RegistrationCache__keeps_its_limits_and_drops_nothing_that_is_read") 
       REQUIRE(world.cache.bytes() == world.registrar.pinned_bytes());
       REQUIRE(world.cache.registrations() ==
               bounds.entries - world.registrar.in(State::idle).size());
-      // What went stale while it was being registered is never read.
+      // Memory that went stale while it was being registered is never read.
       for (const auto& place : world.registrar.places) {
         if (place.stale) REQUIRE(place.state != State::standing);
       }
@@ -175,7 +175,7 @@ TEST_CASE("RegistrationCache__keeps_its_limits_and_drops_nothing_that_is_read") 
     all.evicted += stats.evicted;
     all.stale += stats.stale;
     all.refused += stats.refused;
-    // Nothing is left behind: once all is stale, nothing is registered.
+    // The cache leaves nothing behind: once all is stale, nothing is registered.
     for (auto& place : world.registrar.places) place.read = false;
     world.settle();
     for (const Slot slot : world.registrar.in(State::standing)) world.cache.changed(slot);
@@ -193,7 +193,7 @@ TEST_CASE("RegistrationCache__keeps_its_limits_and_drops_nothing_that_is_read") 
 TEST_CASE("RegistrationCache__a_send_never_waits_and_the_next_one_finds_it") {
   World world(limits(16, 4));
   CHECK_FALSE(world.hits(3, 2));
-  CHECK_FALSE(world.hits(3, 2));  // asked for, not there yet: not asked for twice
+  CHECK_FALSE(world.hits(3, 2));  // still pending: not requested twice
   CHECK(world.registrar.in(State::asked).size() == 1);
   world.settle();
   CHECK(world.hits(3, 2));
@@ -226,13 +226,13 @@ TEST_CASE("RegistrationCache__what_was_not_used_for_longest_makes_room_unless_it
   world.settle();
   CHECK(world.hits(40));
   for (auto& place : world.registrar.places) place.read = place.pages.begin == 10 * kPage;
-  world.send(50);  // 10 is the oldest, but it is read
+  world.send(50);  // 10 is the oldest, but in use
   world.settle();
   CHECK(world.registrar.has(pages_of(at_page(10), 1)));
   CHECK_FALSE(world.registrar.has(pages_of(at_page(20), 1)));
   for (auto& place : world.registrar.places) place.read = true;
   const std::uint64_t evicted = world.cache.stats().evicted;
-  world.send(60, 3);  // nothing may go
+  world.send(60, 3);  // nothing may be evicted
   CHECK(world.cache.stats().evicted == evicted);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watch on the process's mappings, with real ones. Where the kernel gives no userfaultfd, each
-// test says so and ends.
+// The watch on the process's mappings, with real mappings. Where the kernel gives no userfaultfd,
+// each test says so and ends.
 #include "engine/registration/userfault.hpp"
 
 #include <fcntl.h>
@@ -24,8 +24,8 @@
 namespace hawser::engine {
 namespace {
 
-// Declared before its Userfault, so that it is unmapped after it. What a test takes out of it is no
-// longer its own: whoever maps memory next may get those addresses.
+// Declare it before its Userfault, so that it is unmapped after it. A page that a test unmaps or
+// moves no longer belongs to it: the next mapping may get that address.
 class Pages {
  public:
   explicit Pages(std::size_t count, int flags = MAP_PRIVATE | MAP_ANONYMOUS) : owned_(count, true) {
@@ -42,7 +42,7 @@ class Pages {
   [[nodiscard]] PageRange range(std::size_t first, std::size_t count) const {
     return pages_of(page(first), count * page_bytes());
   }
-  // One call of the kernel for each run of pages that are still its own. False: one has failed.
+  // Makes one system call for each run of pages it still owns. False if one has failed.
   bool unmap(std::size_t first, std::size_t count) {
     bool all = true;
     const std::size_t end = first + count;
@@ -56,7 +56,7 @@ class Pages {
     return all;
   }
   bool unmap() { return unmap(0, owned_.size()); }
-  // The test has moved them away.
+  // Notes that the test has moved or unmapped these pages.
   void disown(std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) owned_[i] = false;
   }
@@ -99,8 +99,8 @@ TEST_CASE("Userfault__an_unmapped_range_does_not_hold_when_munmap_has_returned")
   }
 }
 
-// The one that is looked at before `watch` lies in memory where writing stops until the test lets
-// it: so the thread that marks is stopped between reading the event and marking `watch`.
+// The watch that is marked before `watch` lies on a page where writes block until the test lets
+// them go on. This stops the marking thread between reading the event and marking `watch`.
 TEST_CASE("Userfault__does_not_hold_either_while_the_change_is_being_written_down") {
   Pages pages(1);
   Pages slow(1);
@@ -164,7 +164,7 @@ TEST_CASE("Userfault__tells_only_those_that_it_concerns") {
     REQUIRE(moved != MAP_FAILED);
     pages.disown(4, 2);
     CHECK(moved != static_cast<void*>(pages.page(4)));
-    // Nobody watches it where it is now: it can be watched anew.
+    // At its new place the memory is not watched, so a new watch can start.
     Watch there;
     REQUIRE(starts(userfault, there, pages_of(moved, bytes)));
     CHECK(there.mapping.holds());
@@ -173,7 +173,7 @@ TEST_CASE("Userfault__tells_only_those_that_it_concerns") {
     userfault.unwatch(there);
   }
   CHECK_FALSE(both.mapping.holds());
-  // The doubt about the others ends by itself.
+  // The doubt about the other two watches ends by itself.
   while (!first.mapping.holds()) std::this_thread::yield();
   CHECK(last.mapping.holds());
   CHECK(news.take());
@@ -227,7 +227,7 @@ TEST_CASE("Userfault__a_child_has_no_part_in_it") {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    // Nobody would read an event of this one.
+    // If the child's unmapping raised an event, no thread would read it, and munmap would hang.
     ::_exit(::munmap(pages.page(0), 2 * page_bytes()) == 0 ? 0 : 1);
   }
   int status = -1;
@@ -251,7 +251,7 @@ TEST_CASE("Userfault__threads_that_allocate_and_unmap_do_not_stop_each_other") {
       userfault.unwatch(watch);
     }
   };
-  // Long enough that the allocator maps and unmaps them, with what is watched among them.
+  // The blocks are so long that the allocator maps and unmaps them, watched pages included.
   const auto allocate = [&] {
     for (int round = 0; round < 200; ++round) {
       std::vector<std::byte> memory(std::size_t{1} << 20);
@@ -274,7 +274,7 @@ TEST_CASE("Mappings__only_private_memory_of_no_file") {
   Pages own(4);
   CHECK(is_private_memory(own.range(0, 4)));
   CHECK(is_private_memory(own.range(1, 1)));
-  // Several mappings side by side.
+  // Split the memory into several mappings side by side.
   REQUIRE(::mprotect(own.page(1), page_bytes(), PROT_READ) == 0);
   CHECK(is_private_memory(own.range(0, 4)));
   REQUIRE(own.unmap(2, 1));

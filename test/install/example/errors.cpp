@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library throws is caught by its type, on the other side of the shared library, and what
-// of the headers is no member of a class is there as well.
+// A program outside the shared library catches the library's exceptions by their type. It can also
+// use the functions of the headers that are no member of a class.
 #include <array>
 #include <cstdio>
 

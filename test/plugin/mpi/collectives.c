@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every collective, for counts from 0 to the argument. Sums are of integers, or of doubles that are
- * small integers: exact in any order. */
+/* Every collective, for counts from 0 to the argument. The sums are of integers, or of doubles that
+ * are small integers, and so exact in any order. */
 #include "test/plugin/mpi/digest.h"
 
 static void reductions(int count, int* in, int* out, double* real, double* sums) {

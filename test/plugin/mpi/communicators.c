@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Communicators of their own, and datatypes that are not contiguous. */
+/* Communicators that the program makes, and datatypes that are not contiguous. */
 #include <stddef.h>
 
 #include "test/plugin/mpi/digest.h"
@@ -21,7 +21,7 @@ static void splits(void) {
   mix_int(place);
   mix_int(sum);
   MPI_Comm_dup(MPI_COMM_WORLD, &same);
-  /* The same tag in two communicators: each message goes to its own. */
+  /* Two communicators use the same tag, and each message arrives in its own. */
   int one = rank, two = rank + 100, got_one = 0, got_two = 0;
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
   MPI_Request requests[2];

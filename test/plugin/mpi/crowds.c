@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* More at once than Hawser takes of a peer: synchronous sends, receives, messages that nobody has
- * asked for, and such that were probed for and not yet received. */
+/* More at once than Hawser accepts from a peer: synchronous sends, receives, messages without a
+ * posted receive, and messages that were probed for and not yet received. */
 #include "test/plugin/mpi/digest.h"
 
 static int next, previous;
@@ -15,7 +15,7 @@ static MPI_Request* requests(int count) {
   return (MPI_Request*)room(sizeof(MPI_Request) * (size_t)count);
 }
 
-/* Their receivers answer from within what completes there. */
+/* The receivers of these sends answer while they handle a completion. */
 static void synchronous(int count) {
   int* in = places(count);
   int* out = places(count);
@@ -34,7 +34,7 @@ static void synchronous(int count) {
   free(in);
 }
 
-/* The last one is received first. */
+/* The last message is received first. */
 static void unexpected(int count) {
   int* in = places(count);
   int* out = places(count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the programs here share: inputs that say where they are from, and a digest of all results,
- * which has to be the same over every transport. */
+/* Shared by the programs here: inputs that depend on their place, and a digest of all results. The
+ * digest has to be the same over every transport. */
 #pragma once
 
 #include <mpi.h>

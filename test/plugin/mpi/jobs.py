@@ -23,11 +23,11 @@ FOLDERS = {}
 
 
 def run(ranks, transport, program, environment, may_fail=False):
-    """What the job printed on standard output and standard error. `may_fail`: its exit status may be any."""
+    """The job's standard output and error. With `may_fail` any exit status will do."""
     exported = [word for name in environment for word in ("-x", name)]
     command = MPIRUN + ["-n", str(ranks)] + transport + exported + program
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        # A session of its own: whatever happens, all of it can be ended by its group.
+        # In a session of its own the whole job can be ended by its group, whatever happens.
         job = subprocess.Popen(command, stdout=output, stderr=errors, start_new_session=True,
                                env={**os.environ, **environment})
         try:

@@ -32,7 +32,7 @@ static void every_size(size_t most) {
   free(in);
 }
 
-/* Rank 0 takes what comes, from anybody; what is mixed doesn't depend on the order. */
+/* Rank 0 receives from any source. The sum it builds doesn't depend on the order. */
 static void wildcards(int messages) {
   if (rank == 0) {
     uint64_t sum = 0;
@@ -94,7 +94,7 @@ static void cancelled(void) {
   MPI_Test_cancelled(&status, &flag);
   mix_int(flag);
   MPI_Barrier(MPI_COMM_WORLD);
-  /* The message it was for goes to the next one. */
+  /* The message goes to the next receive. */
   MPI_Sendrecv(&rank, 1, MPI_INT, next_rank, 777, &value, 1, MPI_INT, previous_rank, 777,
                MPI_COMM_WORLD, &status);
   mix_int(value);
@@ -103,7 +103,7 @@ static void cancelled(void) {
   MPI_Barrier(MPI_COMM_WORLD); /* what comes next would be found */
 }
 
-/* All receives first, in the order of their tags backwards. */
+/* Posts all receives first, in the reverse order of their tags. */
 static void outstanding(int count) {
   MPI_Request* requests = (MPI_Request*)room(2 * sizeof(MPI_Request) * (size_t)count);
   int* in = (int*)room(sizeof(int) * (size_t)count);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MPI programs over the provider, and what they print compared with Open MPI's own TCP.
+"""Runs MPI programs over the provider, and compares their output with that over Open MPI's own TCP.
 
 Usage: run_test.py PROGRAMS PROVIDER CASE     runs one case (ctest does)
        run_test.py PROGRAMS PROVIDER          runs all
        run_test.py --list [gate|deep]         names them
 
-Exit status 77: what a case needs is not here. A case has a time limit, after which its launcher is
+Exit status 77: something that a case needs is missing. At the time limit of a case its launcher is
 ended, and with it the ranks.
 """
 
@@ -28,8 +28,8 @@ LONG = {"collectives": ["20000", "8"], "messages": ["3000000", "3000", "8"]}
 
 
 def digests(name, arguments, more=None):
-    """The program's line over TCP and over the provider are the same. Returns the latter's
-    standard error."""
+    """Checks that the program prints the same line over TCP and over the provider. Returns its
+    standard error over the provider."""
     program = [os.path.join(FOLDERS["programs"], name)] + arguments
     wanted, _ = run(4, TCP, program, {})
     got, errors = over_hawser(4, program, more)
@@ -43,7 +43,7 @@ def digests(name, arguments, more=None):
 
 
 def total(errors, word):
-    """The sum over all ranks of a number that stands before a word of the tables."""
+    """Sums up, over all ranks, the number that stands before this word in their tables."""
     return sum(int(number) for number in re.findall(rf"(\d+) {word}", errors))
 
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Several threads of each rank talk to their like in the others, by tags of their own. */
+/* Several threads of each rank talk to their counterparts in other ranks, with tags of their own.
+ */
 #include <pthread.h>
 
 #include "test/plugin/mpi/digest.h"
@@ -29,7 +30,7 @@ int main(int argc, char** argv) {
   int names[kThreads];
   for (int i = 0; i < kThreads; ++i) {
     names[i] = i;
-    /* Where MPI has no threads, they do it in turn. */
+    /* If MPI has no thread support, the threads run one after the other. */
     if (provided == MPI_THREAD_MULTIPLE) pthread_create(&threads[i], NULL, talk, &names[i]);
   }
   for (int i = 0; i < kThreads; ++i) {

@@ -85,7 +85,7 @@ TEST_CASE("AddressFormat__bytes_that_are_no_address_are_refused") {
     CHECK(!read_address(FI_SOCKADDR_IN, filled(byte).data()));
     CHECK(!read_address(FI_SOCKADDR_IN6, filled(byte).data()));
   }
-  // Each byte of a port name that must be zero.
+  // Sets each byte of a port name that must be zero.
   const AddressBytes good = pack_name(named("fi_sockaddr_in://10.1.2.3:9228"));
   for (std::size_t i = 8; i < good.size(); ++i) {
     AddressBytes bad = good;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pthread_cancel: the calls that wait end their thread, and leave the objects as they were; no
-// other call does.
+// pthread_cancel: the calls that wait end their thread and leave the objects as they were. No other
+// call is a cancellation point.
 #include <catch2/catch.hpp>
 
 #include <pthread.h>
@@ -73,7 +73,7 @@ TEST_CASE("Cancellation__of_a_thread_in_any_other_call_is_held_off") {
   const Variables more({{"FI_HAWSER_THREADS", threads}});
   bool made_all_calls = false;
   Cancellable caller([&] {
-    // Libfabric itself reads files and loads libraries, which is its own affair.
+    // Create the objects first: libfabric itself may be cancelled while it loads libraries.
     Pair pair({.wait_obj = FI_WAIT_FD});
     (void)::pthread_cancel(::pthread_self());
     pass_a_message(pair);

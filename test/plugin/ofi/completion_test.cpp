@@ -76,12 +76,12 @@ TEST_CASE("Completion__selective_what_doesn_t_ask_for_an_entry_has_none") {
   const fi_msg_tagged send{&from, nullptr, 1, pair.to_b, 1, 0, &in, 0};
   REQUIRE(fi_tsendmsg(pair.a.ep.get(), &send, FI_COMPLETION) == 0);
   CHECK(pair.next_a().answer == 1);
-  // An error is always told.
+  // An error always gives an entry.
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 1, nullptr, pair.to_a, 1, 0, nullptr) == 0);
   CHECK(pair.next_b().error.err == FI_ETRUNC);
 }
 
-// So that what it does next, an answer mostly, carries what is owed for the message.
+// The acknowledgement of the message can then ride on the program's next call, mostly an answer.
 TEST_CASE("Completion__who_reads_until_nothing_is_left_makes_no_turn_by_that") {
   Pair pair;
   std::array<char, 4> out{};
@@ -132,7 +132,7 @@ TEST_CASE("Completion__an_error_stands_before_what_comes_after_it") {
   fi_cq_err_entry error{};
   REQUIRE(pair.until([&] { return fi_cq_read(pair.b.cq.get(), &entry, 1) == -FI_EAVAIL; }));
   CHECK(fi_cq_read(pair.b.cq.get(), &entry, 1) == -FI_EAVAIL);
-  // Programs leave these two unset where they expect no data, and none comes.
+  // A program that expects no data leaves these two fields unset. No data must come.
   auto* const nowhere = reinterpret_cast<void*>(0x1234);
   error.err_data = nowhere;
   error.err_data_size = 1000;
@@ -165,7 +165,7 @@ TEST_CASE("Completion__entries_of_every_format") {
   for (int i = 0; i < 2; ++i) {
     REQUIRE(fi_tsend(ep.get(), in.data(), 4, nullptr, pair.to_a, 1, &in) == 0);
   }
-  // Two at a time, side by side.
+  // Read up to two entries at a time into adjacent places.
   std::array<std::uint64_t, 16> raw{};
   std::size_t found = 0;
   const std::size_t words = format == FI_CQ_FORMAT_CONTEXT ? 1 : format == FI_CQ_FORMAT_MSG ? 3 : 5;
@@ -189,7 +189,7 @@ TEST_CASE("Completion__a_sender_does_not_wait_for_what_the_receiver_calls_after_
   for (int i = 0; i < 3; ++i) {
     REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), bytes, nullptr, pair.to_a, 1, 0, &out) == 0);
     REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), bytes, nullptr, pair.to_b, 1, nullptr) == 0);
-    // After its entry `b` makes no call.
+    // After `b` has its entry it makes no more calls.
     for (const HangLimit limit; pair.b.look().answer != 1 && !limit.is_over();) {
       (void)fi_cq_read(pair.a.cq.get(), nullptr, 0);
     }
@@ -207,7 +207,7 @@ TEST_CASE("Completion__a_message_leaves_in_its_call_unless_it_is_told_to_wait") 
   }
   REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
   REQUIRE(pair.next_b().answer == 1);
-  // Nobody turns `a` any more.
+  // From here on nothing polls `a`.
   REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
   CHECK(pair.b.next(nullptr, flush == "1" ? kHangLimitMs : 30).answer ==
         (flush == "1" ? 1 : -FI_EAGAIN));

@@ -12,7 +12,7 @@ using namespace hawser::test;
 
 namespace {
 
-// A message goes from a to b.
+// Sends a message from a to b.
 bool meet(Pair& pair) {
   std::array<char, 4> in{"abc"}, out{};
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
@@ -20,13 +20,13 @@ bool meet(Pair& pair) {
   return pair.next_b().answer == 1 && pair.next_a().answer == 1;
 }
 
-// After it a waits for one that doesn't come.
+// Afterwards `a` waits for a message that doesn't come.
 void meet_and_wait(Pair& pair, std::array<char, 4>& never) {
   CHECK(meet(pair));
   REQUIRE(fi_trecv(pair.a.ep.get(), never.data(), 4, nullptr, pair.to_b, 1, 0, &never) == 0);
 }
 
-// What is written to standard error meanwhile.
+// Captures standard error for as long as it lives.
 class StandardError {
  public:
   StandardError() : file_(std::tmpfile()), before_(::dup(STDERR_FILENO)) {
@@ -54,7 +54,7 @@ class StandardError {
   int before_;
 };
 
-// False: the machine stood still until the NICs died.
+// False if the machine stood still until the NICs died.
 bool tells_of_dead_nics(int die_at_ms) {
   const std::string at = std::to_string(die_at_ms) + "ms:";
   const std::int64_t begun = now_ms();
@@ -92,7 +92,7 @@ TEST_CASE("Failure__one_NIC_of_two_dies_and_returns_and_nobody_notices") {
   const auto data = pattern(200000, 7);
   std::vector<std::uint8_t> out(data.size());
   const std::int64_t end = now_ms() + 700;
-  // A machine that stands still leaves no time for so many before the end.
+  // A machine that stands still may not manage so many rounds before the end.
   constexpr int kRounds = 10;
   for (int rounds = 0; rounds <= kRounds || now_ms() < end; ++rounds) {
     std::fill(out.begin(), out.end(), std::uint8_t{0});
@@ -131,8 +131,8 @@ TEST_CASE("Failure__a_peer_that_closes_ends_what_waits_for_it") {
   CHECK(entry.text.starts_with("peer_closed: peer "));
 }
 
-// It is told that all is sent, closes, and is gone before the other one names it for the first
-// time.
+// The sender has completions for all its sends, closes, and is gone before the receiver names it
+// for the first time.
 TEST_CASE("Failure__what_a_peer_sent_before_it_closed_is_received_under_each_of_its_names") {
   const Variables more({{"FI_HAWSER_PEER_TIMEOUT_MS", "200"}});
   const bool asks_for_delivery = GENERATE(false, true);
@@ -145,7 +145,7 @@ TEST_CASE("Failure__what_a_peer_sent_before_it_closed_is_received_under_each_of_
   }
   for (int i = 0; i < 3; ++i) REQUIRE(pair.next_a().answer == 1);
   pair.a.ep.reset();
-  // It hears of the end.
+  // The receiver learns that the peer has closed.
   for (int i = 0; i < 100; ++i) CHECK(pair.b.look().answer == -FI_EAGAIN);
   std::uint64_t tag = 0;
   for (const fi_addr_t from : {second_name, fi_addr_t{FI_ADDR_UNSPEC}, pair.to_a}) {
@@ -156,7 +156,7 @@ TEST_CASE("Failure__what_a_peer_sent_before_it_closed_is_received_under_each_of_
     CHECK(entry.entry.op_context == &out);
     CHECK(out == data);
   }
-  // Nothing more can come of it.
+  // Nothing more can come from that peer.
   std::array<char, 4> never{};
   const ssize_t answer =
       fi_trecv(pair.b.ep.get(), never.data(), 4, nullptr, pair.to_a, 4, 0, &never);
@@ -169,7 +169,7 @@ TEST_CASE("Failure__what_a_peer_sent_before_it_closed_is_received_under_each_of_
   }
 }
 
-// Its first contact is with a peer that does not look for longer than close_timeout.
+// The endpoint's first contact is with a peer that isn't polled for longer than close_timeout.
 TEST_CASE("Failure__what_was_reported_as_sent_is_seen_through_when_its_endpoint_closes") {
   const StandardError standard_error;
   const bool early = GENERATE(false, true);
@@ -192,7 +192,7 @@ TEST_CASE("Failure__what_was_reported_as_sent_is_seen_through_when_its_endpoint_
   std::array<char, 4> out{};
   CHECK(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 1, 0, &out) == 0);
   const Entry entry = pair.b.next();
-  while (!closed) CHECK(pair.b.look().answer == -FI_EAGAIN);  // it answers
+  while (!closed) CHECK(pair.b.look().answer == -FI_EAGAIN);  // b answers
   closes.join();
   CHECK(entry.answer == 1);
   CHECK(out == std::array<char, 4>{"abc"});
@@ -209,7 +209,7 @@ TEST_CASE("Failure__what_was_reported_as_sent_and_may_be_lost_is_told_at_the_clo
 }
 
 TEST_CASE("Failure__details_go_to_memory_that_the_program_brings_if_it_can") {
-  // fi_cq_err_entry ended before err_data_size then.
+  // In that version fi_cq_err_entry ended before err_data_size.
   const bool is_old = GENERATE(false, true);
   const std::uint32_t version = is_old ? FI_VERSION(1, 4) : FI_VERSION(1, 17);
   Pair pair({.version = version});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads in vain, and the processor. The provider's yields and timers come here, as the program's
-// own sched_yield and timerfd_settime go before libc's.
+// The cost of reads that find nothing. The program's own sched_yield and timerfd_settime replace
+// libc's, so the provider's calls come here.
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 std::atomic<int> yields{0};
 std::atomic<int> timers_set{0};
-std::atomic<int> taken_us{0};  // by who has the processor meanwhile
+std::atomic<int> taken_us{0};  // how long another thread holds the processor at a yield
 
 void spin(std::chrono::microseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
@@ -26,7 +26,7 @@ void spin(std::chrono::microseconds time) {
   }
 }
 
-// Longer than from one read to the next in a loop.
+// Takes longer than a loop takes from one read to the next.
 void compute() { spin(std::chrono::microseconds(200)); }
 
 }  // namespace
@@ -43,7 +43,7 @@ extern "C" int timerfd_settime(int fd, int flags, const itimerspec* set,
   return static_cast<int>(::syscall(SYS_timerfd_settime, fd, flags, set, before));
 }
 
-// In a virtual machine that takes as long as ten messages.
+// In a virtual machine setting a timer takes as long as ten messages.
 TEST_CASE("IdleReads__set_no_timer_where_nobody_waits_for_a_descriptor") {
   const bool waits = GENERATE(false, true);
   Pair pair({.wait_obj = waits ? FI_WAIT_FD : FI_WAIT_NONE});
@@ -100,9 +100,9 @@ TEST_CASE("IdleReads__beside_others_each_yields_until_yields_come_back_at_once",
     }
     return is_done;
   };
-  // Whoever wants the processor has it for `taken_us` of each yield, another rank or a program that
-  // computes. Once that is seen ten yields take ten reads, and not those of ten times 1 ms. (Who
-  // takes it from us in between makes some more.)
+  // Another rank or a program that computes holds the processor for `taken_us` at each yield. Once
+  // the provider has noticed, ten yields take ten reads, and not the reads of ten times 1 ms.
+  // (A thread that takes the processor in between adds some more.)
   for (const int taken : {50, 2000}) {
     taken_us = taken;
     yields = 0;
@@ -115,8 +115,8 @@ TEST_CASE("IdleReads__beside_others_each_yields_until_yields_come_back_at_once",
       return each;
     }));
   }
-  // Alone again, they spin: within half of spin_us there is no yield. (A read that stands alone
-  // because this thread was away counts as a beginning.)
+  // Once the reads are alone again they spin: within half of spin_us there is no yield. (A read
+  // that stands alone because this thread was away counts as a beginning.)
   taken_us = 0;
   CHECK(read_until([&, quiet = 0, last = 0]() mutable {
     quiet = yields == last ? quiet + 1 : 0;

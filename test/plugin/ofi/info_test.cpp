@@ -16,7 +16,7 @@ std::size_t count(const fi_info* info) {
   return n;
 }
 
-// What fi_getinfo answers to hints that `change` made.
+// The status that fi_getinfo returns for hints that `change` has modified.
 template <class Change>
 int answer_to(Change&& change) {
   const Info wanted = hints();
@@ -49,7 +49,7 @@ TEST_CASE("Info__all_NICs_together_come_first_then_each_by_itself") {
   REQUIRE(copy->nic != nullptr);
   CHECK(copy->nic != second.nic);
   CHECK(std::string(copy->nic->link_attr->address) == "127.0.0.1");
-  // Who says what he needs, and names no domain, gets the first.
+  // A program that gives hints, and names no domain, gets the first one.
   CHECK(count(get_info(hints().get()).get()) == 1);
   wanted = hints();
   wanted->domain_attr->name = ::strdup("udp:127.0.0.2");
@@ -65,7 +65,7 @@ TEST_CASE("Info__the_source_names_the_domain") {
   for (const fi_info* i = info.get(); i != nullptr; i = i->next) {
     CHECK(i->src_addrlen == 56);
     REQUIRE(i->src_addr != nullptr);
-    // Alone it picks the domain that it came from.
+    // The source address alone selects the domain it came from.
     Info by_source = hints();
     by_source->src_addrlen = i->src_addrlen;
     by_source->src_addr = std::malloc(i->src_addrlen);
@@ -76,7 +76,7 @@ TEST_CASE("Info__the_source_names_the_domain") {
     static_cast<char*>(by_source->src_addr)[1] ^= 1;
     CHECK(get_info(by_source.get()) == nullptr);
   }
-  // It is nobody's address.
+  // A source address is not the address of any endpoint.
   Node node;
   fi_addr_t inserted = 0;
   CHECK(fi_av_insert(node.av.get(), info->src_addr, 1, &inserted, 0, nullptr) == 0);
@@ -103,7 +103,7 @@ TEST_CASE("Info__attributes_tell_what_there_is") {
   CHECK(std::string(info->fabric_attr->prov_name) == "hawser");
 }
 
-// A libfabric passes on nothing that a provider is too old for.
+// A libfabric passes no calls on to a provider that is too old for them.
 TEST_CASE("Info__programs_that_ask_for_newer_interfaces_are_served") {
   const Variables variables;
   const fi_provider* const ours = provider();
@@ -112,7 +112,7 @@ TEST_CASE("Info__programs_that_ask_for_newer_interfaces_are_served") {
   REQUIRE(ours->getinfo(FI_VERSION(2, 6), nullptr, nullptr, 0, hints().get(), &found) == 0);
   const Info owner(found);
   CHECK(found->fabric_attr->api_version == FI_VERSION(2, 6));
-  // libfabric names it, and puts its own word behind what is there.
+  // libfabric sets the name, and would append its own word to one that is already there.
   CHECK(found->fabric_attr->prov_name == nullptr);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("Info__a_variable_with_a_wrong_name_or_value_is_refused") {
 }
 
 TEST_CASE("Info__ours_outweighs_Hawser_s_own_variable") {
-  // 1 is out of range, but nobody looks at it.
+  // 1 is out of range, but the other variable comes first.
   const Variables variables(
       {{"HAWSER_PEER_TIMEOUT_MS", "1"}, {"FI_HAWSER_PEER_TIMEOUT_MS", "5000"}});
   CHECK(answer_to([](fi_info&) {}) == 0);

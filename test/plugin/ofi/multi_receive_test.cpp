@@ -39,7 +39,7 @@ TEST_CASE("MultiReceive__messages_side_by_side_the_last_gives_the_buffer_back") 
     REQUIRE(at + 300 <= buffer.data() + buffer.size());
     CHECK(std::equal(data.begin(), data.end(), at));
     if ((entry.entry.flags & FI_MULTI_RECV) != 0) ++given_back;
-    CHECK((given_back == 1) == (i == 2));  // 96 bytes are left: less than 100
+    CHECK((given_back == 1) == (i == 2));  // 96 bytes are left, less than 100
   }
 }
 
@@ -152,7 +152,7 @@ TEST_CASE("MultiReceive__who_blocks_is_woken_by_a_message_for_a_buffer") {
   std::atomic<bool> done{false};
   std::thread sender([&] {
     fi_cq_tagged_entry none{};
-    // So that the other thread is asleep by then.
+    // Waits for nothing, to give the other thread time to fall asleep.
     (void)fi_cq_sread(pair.a.cq.get(), &none, 1, nullptr, 20);
     (void)fi_inject(pair.a.ep.get(), "abcdefg", 8, pair.to_b);
     while (!done) (void)fi_cq_read(pair.a.cq.get(), nullptr, 0);

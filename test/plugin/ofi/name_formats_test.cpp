@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats of addresses: what fi_getinfo, AVs and endpoints make of them.
+// Address formats in fi_getinfo, in AVs and at endpoints.
 #include <netinet/in.h>
 
 #include <array>
@@ -50,7 +50,7 @@ TEST_CASE("NameFormats__info_has_what_node_service_and_hints_say") {
   CHECK(info->dest_addr == nullptr);
   CHECK(ntohs(socket_of(info->src_addr).sin_port) == 7);
   CHECK(ntohl(socket_of(info->src_addr).sin_addr.s_addr) == INADDR_LOOPBACK + 1);
-  // What it says is good as a hint, too.
+  // The returned source address also works as a hint.
   Info wanted = hints();
   wanted->addr_format = info->addr_format;
   wanted->src_addrlen = info->src_addrlen;
@@ -155,7 +155,7 @@ TEST_CASE("NameFormats__AVs_refuse_what_is_not_of_their_format") {
   CHECK(fi_av_insertsvc(av, "fi_sockaddr_in6://[::1]:7", nullptr, out, 0, nullptr) ==
         -FI_EADDRNOTAVAIL);
 
-  // 127.0.0.255 and the one after it, ports 65534 and 65535.
+  // The two addresses are 127.0.0.255 and the next one, the two ports 65534 and 65535.
   CHECK(fi_av_insertsym(av, "127.0.0.255", 2, "65534", 2, out, 0, nullptr) == 4);
   sockaddr_in last{};
   std::size_t bytes = sizeof last;
@@ -184,7 +184,7 @@ TEST_CASE("NameFormats__strings_are_addresses_that_can_be_passed_on") {
   int number = 8;
   REQUIRE(fi_tsend(a.ep.get(), &number, 4, nullptr, to_b, 1, &number) == 0);
   CHECK(receive_one(b, a) == 8);
-  // As a destination, too.
+  // The text also works as a destination.
   const Info info = info_of(text, nullptr, 0, FI_ADDR_STR);
   REQUIRE(info);
   CHECK(std::string(static_cast<char*>(info->dest_addr)) == text);

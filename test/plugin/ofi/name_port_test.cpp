@@ -16,7 +16,7 @@ using namespace hawser::ofi;
 
 namespace {
 
-// A stranger's socket.
+// A socket that the provider doesn't know.
 class Stranger {
  public:
   explicit Stranger(const PortName& to) : socket_(::socket(to.family(), SOCK_DGRAM, 0)) {
@@ -28,7 +28,7 @@ class Stranger {
             static_cast<ssize_t>(bytes.size()));
   }
   void send(const NamePacket& packet) { send(std::as_bytes(std::span(&packet, 1))); }
-  // Empty: nothing is there.
+  // Returns an empty vector if no datagram is there.
   std::vector<std::byte> receive() {
     std::vector<std::byte> bytes(2048);
     const ssize_t length = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -42,7 +42,7 @@ class Stranger {
 
 PortName loopback(const char* uri) { return from_uri(uri).value(); }
 
-// The port doesn't look into it.
+// The port doesn't look at the address.
 AddressBytes some_address() { return {}; }
 
 void comes(int descriptor) {
@@ -144,7 +144,7 @@ TEST_CASE("Asker__waits_twice_as_long_each_time_and_gives_up") {
   Asker asker(2s);
   const Time begin{1h};
   asker.ask(5, silent.at(), begin);
-  asker.ask(5, silent.at(), begin);  // is the same
+  asker.ask(5, silent.at(), begin);  // the same question again
   int ended = 0;
   const auto turn = [&](Time now) {
     asker.turn(now, [&](fi_addr_t address, const std::optional<AddressBytes>& bytes,

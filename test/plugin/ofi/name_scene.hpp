@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Endpoints that are asked for their addresses at UDP ports, and those that ask.
+// Endpoints that tell their addresses at UDP ports, and endpoints that ask for them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hawser::test {
 
-// A port below those that the system gives out, another in each process.
+// A port below the system's dynamic range, a different one in each process.
 [[nodiscard]] std::string service(int i = 0);
 [[nodiscard]] NodeOptions server_options(const std::string& node,
                                          std::uint32_t format = FI_FORMAT_UNSPEC, int port = 0);
@@ -17,7 +17,7 @@ namespace hawser::test {
 
 int insert_address(Node& node, const void* address, fi_addr_t& out);
 [[nodiscard]] fi_addr_t insert_destination(Node& node);
-// One message of `from`, received by `at`.
+// Sends one message from `from` and receives it at `at`.
 [[nodiscard]] int receive_one(Node& at, Node& from, fi_addr_t source = FI_ADDR_UNSPEC,
                               std::uint64_t tag = 1);
 

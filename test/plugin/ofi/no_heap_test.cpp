@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fi_enable ends the start: after it, and after a peer's first message, nothing comes from the
+// fi_enable ends the start. After it, and after a peer's first message, nothing comes from the
 // heap.
 #include <catch2/catch.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int kRounds = 50;
 constexpr int kAtOnce = 20;
 
-// One message of each kind, both ways. Returns how many things went wrong.
+// Sends one message of each kind. Returns how many errors occurred.
 int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& out) {
   fid_ep* const a = pair.a.ep.get();
   fid_ep* const b = pair.b.ep.get();
@@ -26,12 +26,12 @@ int round(Pair& pair, std::vector<std::uint8_t>& in, std::vector<std::uint8_t>& 
   wrong += fi_trecv(b, out.data(), 64, nullptr, FI_ADDR_UNSPEC, 2, 0, &out) != 0;
   wrong += fi_recvmsg(b, &multi, FI_MULTI_RECV) != 0;
   wrong += fi_send(a, in.data(), 950, nullptr, pair.to_b, &in) != 0;
-  // Some of these wait for room.
+  // Some of these messages wait for room.
   for (int i = 0; i < kAtOnce; ++i) {
     wrong += fi_trecv(b, out.data(), 64, nullptr, pair.to_a, 3, 0, &out) != 0;
     wrong += fi_tsend(a, in.data(), 64, nullptr, pair.to_b, 3, &in) != 0;
   }
-  int left = 5 + 2 * kAtOnce;  // two sends, three receives, and those
+  int left = 5 + 2 * kAtOnce;  // two sends, three receives, and those of the loop
   for (const HangLimit limit; left > 0 && !limit.is_over();) {
     fi_cq_tagged_entry entry{};
     for (Node* node : {&pair.a, &pair.b}) {

@@ -162,7 +162,7 @@ TEST_CASE("Objects__memory_may_be_registered_which_changes_nothing") {
   CHECK(fi_mr_enable(region) == 0);
   CHECK(fi_close(&node.domain->fid) == -FI_EBUSY);
   REQUIRE(fi_close(&region->fid) == 0);
-  // Of a window of MPI; nobody can reach it, as no endpoint has FI_RMA.
+  // MPI registers its windows like this. No peer can reach the memory, as no endpoint has FI_RMA.
   REQUIRE(fi_mr_reg(node.domain.get(), data.data(), 1, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 7, 0,
                     &region, nullptr) == 0);
   CHECK(fi_mr_key(region) != FI_KEY_NOTAVAIL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server whose clients come and go: more of them than an endpoint has places.
+// A server whose clients come and go. They are more than an endpoint has places for.
 #include <array>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -13,7 +13,7 @@ using namespace hawser::test;
 
 namespace {
 
-// Until each has an entry for what it waits for.
+// Exchanges a question and an answer; returns when both ends have their completions.
 void exchange(Node& server, Node& client, fi_addr_t to_server, fi_addr_t to_client) {
   std::array<char, 4> question{"abc"}, asked{}, answer{"xyz"}, answered{};
   REQUIRE(fi_trecv(server.ep.get(), asked.data(), 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &asked) == 0);
@@ -43,7 +43,7 @@ TEST_CASE("Partners__whose_addresses_are_removed_make_room_for_others") {
     fi_addr_t to_client = server.insert(client->name());
     exchange(server, *client, to_server, to_client);
     REQUIRE(fi_av_remove(server.av.get(), &to_client, 1, 0) == 0);
-    // One that closes says so, and one that stays is let go when somebody needs its place.
+    // A client that closes says goodbye. One that stays is dropped when another needs its place.
     if (client_stays) stay.push_back(std::move(client));
   }
 }
@@ -60,7 +60,7 @@ TEST_CASE("Partners__that_have_left_make_room_though_nobody_removed_their_addres
     if (i == 0) first = to_client;
     exchange(server, client, to_server, to_client);
   }
-  // A message for one of those before reaches nobody else.
+  // A message for a former client reaches no other client.
   std::array<char, 4> bytes{"abc"};
   REQUIRE(fi_tsend(server.ep.get(), bytes.data(), 4, nullptr, first, 1, &bytes) == 0);
   CHECK(fi_cancel(&server.ep->fid, &bytes) == 0);

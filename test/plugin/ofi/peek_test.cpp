@@ -62,19 +62,19 @@ TEST_CASE("Peek__a_claimed_message_is_for_who_claimed_it") {
   REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), bytes, nullptr, pair.to_b, 1, nullptr) == 0);
   REQUIRE(fi_tsend(pair.a.ep.get(), later.data(), bytes, nullptr, pair.to_b, 1, nullptr) == 0);
   REQUIRE(found(pair, 1, FI_CLAIM, &first).answer == 1);
-  // A receive that matches it gets the next one.
+  // A matching receive gets the next message.
   REQUIRE(fi_trecv(pair.b.ep.get(), other.data(), bytes, nullptr, pair.to_a, 1, 0, &other) == 0);
   CHECK(pair.next_b().entry.op_context == &other);
   CHECK(other == later);
   iovec iov{out.data(), bytes};
-  CHECK(peek(pair, 1, FI_CLAIM, &second, &iov) == -FI_EINVAL);  // nothing was claimed by it
+  CHECK(peek(pair, 1, FI_CLAIM, &second, &iov) == -FI_EINVAL);  // this context claimed nothing
   REQUIRE(peek(pair, 1, FI_CLAIM, &first, &iov) == 0);
   const Entry entry = pair.next_b();
   REQUIRE(entry.answer == 1);
   CHECK(entry.entry.op_context == &first);
   CHECK(entry.entry.len == bytes);
   CHECK(out == data);
-  CHECK(peek(pair, 1, FI_CLAIM, &first, &iov) == -FI_EINVAL);  // once
+  CHECK(peek(pair, 1, FI_CLAIM, &first, &iov) == -FI_EINVAL);  // it was received already
 }
 
 TEST_CASE("Peek__discarding_at_once_or_after_a_claim") {
@@ -99,5 +99,5 @@ TEST_CASE("Peek__discarding_at_once_or_after_a_claim") {
   CHECK(std::string(out.data()) == "end");
   CHECK(pair.next_a().answer == 1);
   CHECK(pair.next_a().answer == 1);
-  CHECK(peek(pair, 1, FI_DISCARD, &context) == -FI_EINVAL);  // of what?
+  CHECK(peek(pair, 1, FI_DISCARD, &context) == -FI_EINVAL);  // nothing is claimed
 }

@@ -35,10 +35,10 @@ Variables::Variables(Pairs pairs) {
     names_nics = names_nics || name == "FI_HAWSER_NICS";
   }
   if (!names_nics) set("FI_HAWSER_NICS", "udp:127.0.0.1,udp:127.0.0.2");
-  // One thread can't answer for one endpoint while it closes another, which lingers in vain.
+  // One thread can't answer for one endpoint while it closes another, which would linger in vain.
   if (::getenv(kClosesByDefault) == nullptr) set("FI_HAWSER_CLOSE_TIMEOUT_MS", "20");
-  // The provider is patient with ranks that make their own progress. A machine that stands still
-  // makes the peers of an engine's thread no dead ones either.
+  // The provider is patient with ranks that make their own progress. With an engine thread, too, a
+  // machine that stands still must not make a peer seem dead.
   const char* const threads = std::getenv("FI_HAWSER_THREADS");
   if (threads != nullptr && std::string(threads) != "0") {
     set("FI_HAWSER_LONGEST_ABSENCE_MS", std::to_string(kStandstillMs));

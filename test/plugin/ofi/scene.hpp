@@ -24,10 +24,10 @@
 
 namespace hawser::test {
 
-// With this one in the environment endpoints close as they do by default, else within 20 ms.
+// If this variable is set, endpoints close as they do by default, and else within 20 ms.
 inline constexpr const char* kClosesByDefault = "TEST_CLOSES_BY_DEFAULT";
 
-// Variables of the environment, for as long as it lives. The first one also tells libfabric where
+// Sets environment variables for as long as it lives. The first object also tells libfabric where
 // the provider is.
 class Variables {
  public:
@@ -46,11 +46,11 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
-// Hints for the provider, with nothing else in them but what is usual.
+// Hints for the provider, with only the usual fields set.
 [[nodiscard]] Info hints();
-// As libfabric has it from the library.
+// The provider as libfabric gets it from the library.
 [[nodiscard]] fi_provider* provider();
-// Null: none. `answer`, if not null, gets what fi_getinfo said.
+// The result of fi_getinfo, or null. `answer`, if not null, gets its status.
 [[nodiscard]] Info get_info(const fi_info* hints, int* answer = nullptr);
 
 struct CloseFid {
@@ -63,7 +63,7 @@ template <class Object>
 using Owned = std::unique_ptr<Object, CloseFid>;
 
 struct Entry {
-  ssize_t answer = 0;  // 1, or -FI_EAVAIL for an error, -FI_EAGAIN for none in time
+  ssize_t answer = 0;  // 1; -FI_EAVAIL for an error; -FI_EAGAIN if none came in time
   fi_cq_tagged_entry entry{};
   fi_addr_t source = FI_ADDR_NOTAVAIL;
   fi_cq_err_entry error{};
@@ -76,26 +76,26 @@ struct NodeOptions {
   std::uint64_t bind_flags = 0;  // FI_SELECTIVE_COMPLETION
   fi_wait_obj wait_obj = FI_WAIT_NONE;
   fi_threading threading = FI_THREAD_SAFE;
-  std::size_t least_multi_bytes = 0;  // 0: as it is
+  std::size_t least_multi_bytes = 0;  // 0: the default
   std::size_t send_count = 0;
   std::size_t receive_count = 0;
-  std::uint32_t version = FI_VERSION(1, 17);  // that the program was written for
+  std::uint32_t version = FI_VERSION(1, 17);  // for which the program was written
   bool counts = false;                        // with counters for both directions
-  // Of fi_getinfo.
+  // The arguments of fi_getinfo.
   std::string node{};  // "": none
   std::string service{};
   std::uint64_t info_flags = 0;
   std::uint32_t addr_format = FI_FORMAT_UNSPEC;
 };
 
-// A fabric, a domain, an AV, a CQ for both directions, and an endpoint, enabled.
+// A fabric, a domain, an AV, a CQ for both directions, and an enabled endpoint.
 class Node {
  public:
   explicit Node(const NodeOptions& options = {});
 
   [[nodiscard]] std::vector<std::byte> name() const;
   [[nodiscard]] fi_addr_t insert(const std::vector<std::byte>& address);
-  // Reads until an entry comes; `other` is turned meanwhile, as nothing else does.
+  // Reads until an entry comes. It also polls `other`, as nothing else does.
   [[nodiscard]] Entry next(Node* other = nullptr, int timeout_ms = kHangLimitMs);
   [[nodiscard]] Entry look();  // once
 
@@ -109,12 +109,12 @@ class Node {
   Owned<fid_ep> ep;
 };
 
-// Two that know each other.
+// Two nodes with each other's address.
 struct Pair {
   explicit Pair(const NodeOptions& options = {});
   Entry next_a() { return a.next(&b); }
   Entry next_b() { return b.next(&a); }
-  // Turns both until something is true. False: it was not within kHangLimit.
+  // Polls both nodes until the condition is true. False if it was not within kHangLimit.
   template <class Condition>
   bool until(Condition&& condition);
 
@@ -137,7 +137,7 @@ bool Pair::until(Condition&& condition) {
   return true;
 }
 
-// Bytes that say where they are from.
+// Bytes that differ by seed and place.
 [[nodiscard]] std::vector<std::uint8_t> pattern(std::size_t bytes, std::uint8_t seed);
 
 }  // namespace hawser::test

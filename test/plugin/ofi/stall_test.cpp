@@ -11,7 +11,7 @@ TEST_CASE("Stall__is_said_once_after_10_s_in_which_nothing_ended") {
   const Stall::Time begin{1h};
   CHECK(!stall.no_room(begin, 0));
   CHECK(!stall.no_room(begin + 9s, 0));
-  CHECK(!stall.no_room(begin + 11s, 1));  // something ended
+  CHECK(!stall.no_room(begin + 11s, 1));  // an operation ended
   CHECK(!stall.no_room(begin + 20s, 1));
   CHECK(stall.no_room(begin + 21s, 1));
   CHECK(!stall.no_room(begin + 40s, 1));

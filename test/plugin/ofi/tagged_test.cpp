@@ -24,7 +24,7 @@ TEST_CASE("Tagged__a_message_of_any_size_arrives_whichever_of_both_comes_first")
   };
   if (receive_first) receive();
   REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), bytes, nullptr, pair.to_b, kTag, &sent) == 0);
-  // Without a receive the other side stores what its sender may send unasked.
+  // Without a posted receive the peer stores as much as a sender may send unasked.
   if (!receive_first && bytes <= 65536) REQUIRE(pair.next_a().answer == 1);
   if (!receive_first) receive();
   const Entry entry = pair.next_b();
@@ -108,7 +108,7 @@ TEST_CASE("Tagged__fi_tsendmsg_and_fi_trecvmsg_one_iovec_or_none") {
   fi_msg_tagged receive{&to, nullptr, 1, pair.to_a, 9, 0, &out, 0};
   REQUIRE(fi_trecvmsg(pair.b.ep.get(), &receive, 0) == 0);
   REQUIRE(fi_tsendmsg(pair.a.ep.get(), &send, FI_REMOTE_CQ_DATA | FI_INJECT) == 0);
-  in.fill('x');  // injected: ours again
+  in.fill('x');  // after an inject the buffer is free
   const Entry entry = pair.next_b();
   REQUIRE(entry.answer == 1);
   CHECK(entry.entry.data == 77);
@@ -155,7 +155,7 @@ TEST_CASE("Tagged__a_receive_is_cancelled_by_its_context_what_is_not_there_is_no
   CHECK(entry.error.err == FI_ECANCELED);
   CHECK(entry.error.op_context == &out);
   CHECK(fi_cancel(&pair.b.ep->fid, &out) == -FI_ENOENT);
-  // The message it was for is there for the next one.
+  // The message goes to the next receive.
   REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 5) == 0);
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, pair.to_a, 5, 0, &out) == 0);
   CHECK(pair.next_b().answer == 1);

@@ -23,7 +23,7 @@ TEST_CASE("Threads__several_send_and_receive_by_one_endpoint_inline_or_with_an_e
     if (n == 1) ++count;
     if (n < 0 && n != -FI_EAGAIN) failed = true;
   };
-  // Each has a tag of its own: its messages stay in order.
+  // Each thread has a tag of its own, and the messages of a tag stay in order.
   const auto work = [&](std::uint32_t t) {
     for (std::uint32_t i = 0; i < kMessages; ++i) {
       while (fi_trecv(pair.b.ep.get(), &out[t][i], 4, nullptr, pair.to_a, t, 0, nullptr) != 0) {
@@ -66,14 +66,14 @@ TEST_CASE("Threads__two_endpoints_share_a_completion_queue") {
     (entry.entry.op_context == &names[0] ? first_came : second_came) = true;
   }
   CHECK((first_came && second_came));
-  // Each is a peer of its own; the one whose address nobody inserted has no source.
+  // Each endpoint is a peer of its own. The one whose address was never inserted has no source.
   for (int i = 0; i < 2; ++i) {
     REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &out) == 0);
     const Entry entry = pair.next_b();
     REQUIRE(entry.answer == 1);
     CHECK((entry.source == pair.to_a || entry.source == FI_ADDR_NOTAVAIL));
   }
-  // What one of them has not been read of goes with it, the other's stays.
+  // The unread entries of an endpoint go when it closes. Those of the other endpoint stay.
   REQUIRE(fi_tsend(second.get(), "abc", 4, nullptr, pair.to_b, 1, &names[1]) == 0);
   REQUIRE(fi_tsend(pair.a.ep.get(), "abc", 4, nullptr, pair.to_b, 1, &names[0]) == 0);
   for (int i = 0; i < 2000; ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("Threads__with_an_engine_thread_things_go_on_while_nobody_calls") {
   std::vector<std::uint8_t> out(data.size());
   REQUIRE(fi_trecv(pair.b.ep.get(), out.data(), out.size(), nullptr, pair.to_a, 1, 0, &out) == 0);
   REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) == 0);
-  // Only the sender is looked at; the receiver's side goes on by itself.
+  // Only the sender is polled. The receiver's side makes progress by itself.
   fi_cq_tagged_entry entry{};
   CHECK(fi_cq_sread(pair.a.cq.get(), &entry, 1, nullptr, kHangLimitMs) == 1);
   CHECK(fi_cq_sread(pair.b.cq.get(), &entry, 1, nullptr, kHangLimitMs) == 1);

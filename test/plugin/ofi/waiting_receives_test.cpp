@@ -40,7 +40,7 @@ TEST_CASE("WaitingReceives__more_than_there_is_room_for_are_matched_in_the_order
   const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"}, {"FI_HAWSER_THREADS", threads}});
   Pair pair;
   Receives receives(2 * kCount);
-  // Each message matches its own receive, and any from half of them on.
+  // The first kCount receives match one message each, and the others match any message.
   for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, i, 0);
   for (std::uint64_t i = 0; i < kCount; ++i) receives.post(pair.b, 0, ~std::uint64_t{0});
   for (std::uint64_t i = 0; i < kCount; ++i) {
@@ -72,7 +72,7 @@ TEST_CASE("WaitingReceives__are_cancelled_and_take_their_messages_from_no_peek")
     return pair.next_b().answer == 1;
   };
   REQUIRE(pair.until([&] { return peek(kCount); }));
-  CHECK_FALSE(peek(last));  // it is that of a receive
+  CHECK_FALSE(peek(last));  // a posted receive gets it
   REQUIRE(fi_cancel(&pair.b.ep->fid, &receives.buffers[last]) == 0);
   const Entry cancelled = pair.next_b();
   REQUIRE(cancelled.answer == -FI_EAVAIL);
@@ -81,7 +81,7 @@ TEST_CASE("WaitingReceives__are_cancelled_and_take_their_messages_from_no_peek")
   CHECK(peek(last));
 }
 
-// It says how many it will have.
+// A program can say how many receives it will have.
 TEST_CASE("WaitingReceives__a_program_that_asks_for_few_gets_so_many") {
   Pair pair({.receive_count = 100});
   std::uint64_t buffer = 0;
@@ -95,7 +95,7 @@ TEST_CASE("WaitingReceives__a_program_that_asks_for_few_gets_so_many") {
   CHECK(post() == -FI_EAGAIN);
 }
 
-// The other end may wait for a message before it sends anything.
+// The other end may wait for a message before it sends any.
 TEST_CASE("WaitingReceives__leave_room_for_sends") {
   const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"}});
   Pair pair;
@@ -108,7 +108,7 @@ TEST_CASE("WaitingReceives__leave_room_for_sends") {
   CHECK(answers.buffers[0] == value);
 }
 
-// The posted receives wait for what comes last, and the store is full before that.
+// The posted receives match the messages that come last, and the store is full before those come.
 TEST_CASE("WaitingReceives__take_what_fills_the_store") {
   const std::string threads = GENERATE("0", "1");
   const Variables more({{"FI_HAWSER_MAX_OPERATIONS", "64"},

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMany = 200;
 
-// Each waits for its receive, so that a peer is full after a few.
+// Each send waits for its receive, so that a peer is full after a few.
 NodeOptions delivered(bool counts = false) {
   NodeOptions options;
   options.send_flags = FI_DELIVERY_COMPLETE;
@@ -47,7 +47,7 @@ TEST_CASE("WaitingSends__more_than_a_peer_or_Hawser_takes_are_no_matter_and_stay
     REQUIRE(pair.until([&] {
       return fi_trecv(receiver.ep.get(), &place, 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &place) == 0;
     }));
-    // One after the other, as receives count among the operations.
+    // Receive one after the other, as receives count among the operations.
     REQUIRE(pair.until([&] {
       while (pair.a.look().answer == 1) ++ended;
       return fi_cntr_read(receiver.received.get()) == static_cast<std::uint64_t>(i + 1);
@@ -127,7 +127,7 @@ TEST_CASE("WaitingSends__a_peer_that_closes_ends_those_that_wait_for_it") {
   const Variables more({{"FI_HAWSER_MAX_MESSAGES_PER_PEER", "4"}});
   Pair pair(delivered(true));
   auto sent = numbers();
-  // With the first message they are connected.
+  // The first message connects them.
   int got = -1;
   REQUIRE(fi_trecv(pair.b.ep.get(), &got, 4, nullptr, pair.to_a, 0, 0, &got) == 0);
   REQUIRE(fi_tinject(pair.a.ep.get(), &sent[0], 4, pair.to_b, 0) == 0);
@@ -147,7 +147,7 @@ TEST_CASE("WaitingSends__a_peer_that_closes_ends_those_that_wait_for_it") {
 }
 
 TEST_CASE("WaitingSends__those_of_an_endpoint_that_closes_are_dropped") {
-  // Who waited for them would wait for longer than the limit.
+  // If closing waited for these sends, it would wait for longer than the limit.
   const Variables more(
       {{"FI_HAWSER_MAX_MESSAGES_PER_PEER", "4"}, {"FI_HAWSER_PEER_TIMEOUT_MS", "600000"}});
   Pair pair(delivered());

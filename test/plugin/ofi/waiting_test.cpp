@@ -11,7 +11,7 @@ using namespace hawser::test;
 
 namespace {
 
-// A thread that turns a node for as long as it lives.
+// A thread that polls a node for as long as it lives.
 class Turner {
  public:
   explicit Turner(Node& node)
@@ -61,7 +61,7 @@ TEST_CASE("Waiting__for_a_message_that_comes_later_blocked_in_the_kernel") {
   for (auto& buffer : out) {
     std::thread sender([&] {
       fi_cq_tagged_entry none{};
-      // So that the other thread is asleep by then: the queue of `a` has nothing to say.
+      // Waits on the empty queue of `a`, to give the other thread time to fall asleep.
       (void)fi_cq_sread(pair.a.cq.get(), &none, 1, nullptr, 20);
       REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, pair.to_b, 1) == 0);
     });

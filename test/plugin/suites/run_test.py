@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other people's test suites over the provider.
+"""Runs other projects' test suites over the provider.
 
     run_test.py PROVIDER CASE      runs one case (ctest does)
     run_test.py PROVIDER           runs all
     run_test.py --list [gate|deep] names them
 
-ScaLAPACK's suite comes from Debian (scalapack-mpi-test): the testers of BLACS, which look at each
-byte of 28,000 transfers, those of PBLAS, and one program for each driver and kind of number. A program that fails over
-the provider runs again over Open MPI's own TCP. The case fails unless as many tests fail there.
+ScaLAPACK's suite comes from Debian (scalapack-mpi-test). It has the testers of BLACS, which check
+each byte of 28,000 transfers, those of PBLAS, and one program for each driver and kind of number. A
+program that fails over the provider runs again over Open MPI's own TCP. The case fails unless as
+many tests fail there.
 
-fabtests is libfabric's own suite. Debian has no package of it, so HAWSER_FABTESTS names the folder into which
-`make install` put it. The case fails if a test fails that is not in REFUSED.
+fabtests is libfabric's own suite. Debian has no package of it, so HAWSER_FABTESTS names the folder
+into which `make install` put it. The case fails if a test fails that is not in REFUSED.
 
-Exit status 77: what a case needs is not here.
+Exit status 77: something that a case needs is missing.
 """
 
 import glob
@@ -38,17 +39,17 @@ BOTH = ["brd", "dblu", "dtlu", "gblu", "gsep", "hrd", "inv", "llt", "ls", "lu", 
 DRIVERS = (["x" + kind + name for kind in "sdcz" for name in BOTH] +
            ["x" + kind + name for kind in "sd" for name in ("hseqr", "svd", "syevr")] +
            ["x" + kind + name for kind in "cz" for name in ("evc", "heevr")])
-# Their ranks take unlike branches of PSLACON and then wait for each other for ever, over Open MPI's own TCP, too (in
-# two of three runs).
+# The ranks of these programs take different branches of PSLACON and then wait for each other for
+# ever. Over Open MPI's own TCP they do so too, in two of three runs.
 PART_WAYS = ("xsllt",)
-# How the programs sum up: a pattern, and whether it counts tests that passed.
+# The lines in which programs sum up: a pattern, and whether it counts tests that passed.
 COUNTS = [(r"(\d+) tests completed and passed", True), (r"(\d+) tests completed and failed", False),
           (r"(\d+) PASSED, +\d+ SKIPPED", True), (r"SKIPPED, +(\d+) FAILED", False),
           (r"\| +P\w+ +\d+ +(\d+) +\d+ +\d+\s", True), (r"\| +P\w+ +\d+ +\d+ +(\d+) +\d+\s", False)]
-# How those that don't sum up tell of one test.
+# The lines about one test, in programs that don't sum up.
 ONE_PASSED = r"\d +PASSED\b|^ ?Passed "
 ONE_FAILED = r"\d +FAILED\b|^ ?Failed "
-# What the testers of BLACS print before their last test, which aborts the job.
+# The testers of BLACS print this line before their last test, which aborts the job.
 ABORTS = "The final auxiliary test is for BLACS_ABORT."
 # Tests of fabtests that the provider refuses, and why.
 REFUSED = {
@@ -64,7 +65,7 @@ def find(program):
 
 
 def tally(output):
-    """How many tests passed, and what is said of those that failed."""
+    """How many tests passed, and the lines about those that failed."""
     passed = failed = 0
     for pattern, good in COUNTS:
         number = sum(int(count) for count in re.findall(pattern, output))
@@ -110,7 +111,7 @@ for tester in DRIVERS:
     add("scalapack " + tester, tester)
 
 
-# Those that fail by themselves where addresses are exchanged out of band.
+# Tests that fail by themselves if addresses are exchanged out of band, and why.
 REFUSED_OUT_OF_BAND = {
     r"fi_poll ": "its programs open no connection for it, and write to the descriptor -1",
 }
@@ -121,7 +122,7 @@ def fabtests(flags, refused):
     if not prefix:
         raise Skipped("HAWSER_FABTESTS names no folder with libfabric's fabtests")
     with tempfile.TemporaryDirectory() as folder:
-        # The suite reaches its two hosts by ssh, also where both are this one.
+        # The suite reaches its two hosts by ssh, even if both are this host.
         ssh = os.path.join(folder, "ssh")
         with open(ssh, "w", encoding="ascii") as file:
             file.write('#!/bin/bash\nwhile [[ $1 == -* ]]; do [[ $1 == -o ]] && shift; shift; done\nshift\n'
@@ -133,7 +134,7 @@ def fabtests(flags, refused):
         suite = os.path.join(bin_folder, "runfabtests.sh")
         check(os.access(suite, os.X_OK), f"HAWSER_FABTESTS has no bin/runfabtests.sh: {prefix}")
         with tempfile.TemporaryFile() as printed:
-            # A session of its own: all of it can be ended by its group.
+            # In a session of its own the whole suite can be ended by its group.
             ran = subprocess.Popen([suite, "-p", bin_folder, "-t", "quick", *flags, "hawser", "127.0.0.1", "127.0.0.1"],
                                    env=environment, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True)
             try:
@@ -152,9 +153,9 @@ def fabtests(flags, refused):
     check(passed >= 35 and not wrong, "\n".join(wrong) + "\n" + output[-3000:])
 
 
-# Their server is found by its port, or by addresses that are exchanged out of band. Both programs name a port for
-# themselves then, which can't be the same one on one host. The servers of fi_shared_ctx stay behind, and the next test's
-# client finds them.
+# Clients find their server by its port, or by addresses that are exchanged out of band. In the
+# second case both programs name a port for themselves, which can't be the same one on one host. The
+# servers of fi_shared_ctx stay behind, and the next test's client finds them.
 case(name="fabtests by port")(lambda: fabtests([], REFUSED))
 case(name="fabtests out of band")(
     lambda: fabtests(["-b", "-C", "-B 9229", "-e", "fi_shared_ctx"], {**REFUSED, **REFUSED_OUT_OF_BAND}))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion queues, the channels that wake, and the events of devices.
+// Completion queues, the channels that wake their users, and the events of devices.
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ void push(Completions& queue, Completion completion) {
     return;
   }
   (void)queue.ring.push(std::move(completion));
-  // What came before the arming wakes nobody; what comes after does, once.
+  // Only a completion that comes after the arming wakes the user, and only the first one.
   if (!queue.armed || queue.channel == nullptr) return;
   queue.armed = false;
   static_cast<Channel*>(queue.channel)->events.push_back(&queue);
@@ -104,7 +104,7 @@ using namespace hawser::test::fake;  // NOLINT: what follows are libibverbs' own
 
 namespace {
 
-// Takes one from a counting descriptor, which may block. Zero or an error number.
+// Takes one from a counting descriptor; may block. Returns zero or an error number.
 int take_one(int fd) {
   std::uint64_t count = 0;
   return ::read(fd, &count, sizeof count) == sizeof count ? 0 : errno;
@@ -167,7 +167,7 @@ int ibv_destroy_cq(ibv_cq* which) {
     all.violation("a completion queue goes before its queue pairs");
     return EBUSY;
   }
-  // A device would wait for ever here.
+  // A real device would wait for ever here.
   if (queue.unacknowledged > 0) all.violation("a completion queue goes with events unacknowledged");
   if (queue.channel != nullptr) {
     auto* const channel = static_cast<Channel*>(queue.channel);
@@ -221,7 +221,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   {
     const std::lock_guard lock(all.mutex);
     if (const int error = all.faults.strike(Call::get_async_event)) return failed(error);
-    // What was told before it broke off can still be read.
+    // Events that came before break_events can still be read.
     Context& of = context_of(context);
     const bool unread = !std::ranges::all_of(of.events, &AsyncEvent::read);
     if (of.events_broken && !unread) return failed(EIO);
@@ -230,7 +230,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   const std::lock_guard lock(all.mutex);
   auto& events = context_of(context).events;
   const auto next = std::ranges::find(events, false, &AsyncEvent::read);
-  if (next == events.end()) return failed(EAGAIN);  // its object has gone
+  if (next == events.end()) return failed(EAGAIN);  // the object of the event has gone
   next->read = true;
   *event = next->event;
   return 0;

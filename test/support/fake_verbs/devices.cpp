@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices, contexts and what ports say of themselves.
+// Devices, contexts and the attributes of ports.
 #include <arpa/inet.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ int gone(ibv_context* context) { return context_of(context).device->removed ? EI
 
 namespace {
 
-// A port of the device, null if it has no such.
+// A port of the device, null if it has no such port.
 const PortSettings* port_at(ibv_context* context, std::uint32_t number) {
   const auto& ports = context_of(context).device->settings.ports;
   return number >= 1 && number <= ports.size() ? &ports[number - 1] : nullptr;
@@ -152,7 +152,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   return 0;
 }
 
-// What old programs call; new ones come through verbs_context.
+// Old programs call this function; new ones go through verbs_context.
 int ibv_query_port(ibv_context* context, std::uint8_t number, _compat_ibv_port_attr* attributes) {
   return query_port(context, number, reinterpret_cast<ibv_port_attr*>(attributes),
                     offsetof(ibv_port_attr, port_cap_flags2));

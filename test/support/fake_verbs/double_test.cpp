@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The double itself: it behaves as the specification says of a device, and notices what a device
-// must never be asked. A test of the driver over it is worth what these are.
+// Tests of the double itself. It behaves as the specification says of a device, and notices every
+// misuse of a device. A test of the driver is worth no more than these.
 #include <fcntl.h>
 #include <poll.h>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kQkey = 77;
 constexpr std::uint32_t kGrhBytes = 40;
 
-// Two queue pairs on one port, which send to each other, as a program without a driver has them.
+// Two queue pairs on one port, which send to each other, without a driver in between.
 struct Bench {
   explicit Bench(int entries = 64, bool extended = false) {
     PortSettings port;
@@ -111,7 +111,7 @@ struct Bench {
     all.resize(static_cast<std::size_t>(ibv_poll_cq(queue, 64, all.data())));
     return all;
   }
-  // Whether a completion event is there; takes it.
+  // Takes a completion event. False if there is none.
   [[nodiscard]] bool woken() const {
     ibv_cq* which = nullptr;
     void* own = nullptr;
@@ -140,7 +140,7 @@ TEST_CASE("double: a queue pair takes what its state allows") {
   CHECK(bench.send(1) == EINVAL);
   CHECK(bench.step(IBV_QPS_RTR) == EINVAL);
   CHECK(bench.step(IBV_QPS_RTS) == EINVAL);
-  CHECK(bench.step(IBV_QPS_INIT, IBV_QP_PORT) == EINVAL);  // not all that it takes
+  CHECK(bench.step(IBV_QPS_INIT, IBV_QP_PORT) == EINVAL);  // some attributes are missing
   REQUIRE(bench.step(IBV_QPS_INIT) == 0);
   CHECK(bench.receive(1) == 0);
   CHECK(bench.send(1) == EINVAL);
@@ -177,7 +177,7 @@ TEST_CASE("double: bytes arrive behind a route header, small ones are copied whe
   bench.fabric.hold(false);
   CHECK(std::equal(sent.begin(), sent.end(), bench.bytes.begin() + 1024 + kGrhBytes));
   CHECK(bench.bytes[1024] >> 4 == std::byte{6});
-  CHECK(bench.poll().size() == 1);  // the send did not ask for one
+  CHECK(bench.poll().size() == 1);  // the send asked for no completion
   CHECK(bench.send(3, 65, IBV_SEND_INLINE) == ENOMEM);
 }
 
@@ -210,7 +210,7 @@ TEST_CASE("double: a completion queue wakes once for what comes after it was arm
   bench.make_ready();
   CHECK(bench.send(1) == 0);
   CHECK(ibv_req_notify_cq(bench.queue, 0) == 0);
-  CHECK_FALSE(bench.woken());  // came before
+  CHECK_FALSE(bench.woken());  // the completion came before the arming
   CHECK(bench.send(2) == 0);
   CHECK(bench.send(3) == 0);
   CHECK(bench.woken());
@@ -254,7 +254,7 @@ TEST_CASE("double: memory that isn't registered so is noticed") {
   misuse([&] {
     ibv_mr* const other = ibv_reg_mr(bench.domain, bench.bytes.data(), bench.bytes.size(), 0);
     bench.key = other->lkey;
-    CHECK(bench.receive(1) == 0);  // for reading alone
+    CHECK(bench.receive(1) == 0);  // into memory that is registered for reading only
     bench.key = bench.memory->lkey;
     CHECK(bench.send(2) == 0);
     ibv_dereg_mr(other);

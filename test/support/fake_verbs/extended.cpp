@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The newer calls, where a device's settings offer them: ibv_wr_*, and polling one completion at a
-// time. They come down to what the older ones do.
+// The newer calls, if a device's settings offer them: ibv_wr_*, and polling one completion at a
+// time. They do the same as the older calls.
 #include <algorithm>
 #include <cerrno>
 
@@ -16,7 +16,7 @@ Request* newest(ibv_qp_ex* pair) {
   return own.staged_count == 0 ? nullptr : &own.staged[own.staged_count - 1];
 }
 
-// The lock is held from ibv_wr_start to its end, as a provider holds the queue pair's.
+// The lock is held from ibv_wr_start to ibv_wr_complete, as a provider holds the queue pair's.
 void start(ibv_qp_ex* pair) {
   world().mutex.lock();
   building(pair).staged_count = 0;
@@ -83,7 +83,7 @@ void set_part(ibv_qp_ex* pair, std::uint32_t key, std::uint64_t address, std::ui
   set_parts(pair, 1, &one);
 }
 
-// All of them or none.
+// Posts all requests or none.
 int finish(ibv_qp_ex* pair) {
   QueuePair& own = building(pair);
   World& all = world();
@@ -155,7 +155,7 @@ int next_poll(ibv_cq_ex* queue) {
   return 0;
 }
 
-// The lock is held from a start that succeeds to the end.
+// The lock is held from a successful start to the end.
 int start_poll(ibv_cq_ex* queue, ibv_poll_cq_attr*) {
   World& all = world();
   all.mutex.lock();

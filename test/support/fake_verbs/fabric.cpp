@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
 
-// Between two fabrics there are no devices.
+// Between two fabrics this world has no devices.
 std::unique_ptr<World>& current() {
   static auto only = std::make_unique<World>();
   return only;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults by script: which calls fail, and which completions lie. Set through Fabric.
+// Scripted faults: which calls fail, and which completions lie. Tests set them through Fabric.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,7 +11,7 @@
 
 namespace hawser::test::fake {
 
-// Calls of libibverbs that can fail. The first ones, up to kSetupCalls, are those of setup.
+// Calls of libibverbs that can fail. Those before kSetupCalls belong to the setup.
 enum class Call : std::uint8_t {
   get_device_list,
   open_device,
@@ -38,16 +38,16 @@ enum class Call : std::uint8_t {
 
 enum class Side : std::uint8_t { send, receive };
 
-// All under the world's lock; nothing here allocates on the datapath.
+// The world's lock protects all of it. Nothing here allocates on the datapath.
 class Faults {
  public:
   void fail(Call call, int error, std::uint64_t skip, std::uint64_t times) {
     rules_[index(call)] = {error, calls_[index(call)] + skip, times};
   }
-  // The n-th call of setup from now on, whichever it is, from 0.
+  // Makes the n-th setup call from now on fail, whichever it is; n counts from 0.
   void fail_setup(std::uint64_t n, int error) { setup_ = {error, setup_calls_ + n, 1}; }
 
-  // A call is made: zero, or the error that it fails with.
+  // Counts a call; returns zero, or the error that the call fails with.
   [[nodiscard]] int strike(Call call) {
     const std::uint64_t number = calls_[index(call)]++;
     if (const int error = rules_[index(call)].error_of(number)) return error;
@@ -57,7 +57,7 @@ class Faults {
   [[nodiscard]] std::uint64_t calls(Call call) const { return calls_[index(call)]; }
   [[nodiscard]] std::uint64_t setup_calls() const { return setup_calls_; }
 
-  // Post calls take `requests` more requests, and refuse the next one.
+  // Lets post calls accept `requests` more requests, and refuse the next one.
   void refuse_after(Side side, std::uint64_t requests, int error) {
     refusals_[index(side)] = {true, requests, error};
   }
@@ -68,7 +68,7 @@ class Faults {
     return refusal.error;
   }
 
-  // After `skip` others, a request completes with `status` and its queue pair fails.
+  // After `skip` others, completes a request with `status`; its queue pair fails.
   void complete_with(Side side, ibv_wc_status status, std::uint64_t skip) {
     errors_[index(side)] = {true, skip, status};
   }
@@ -79,7 +79,7 @@ class Faults {
     return error.status;
   }
 
-  // After `skip` others, a completion is not what it should be.
+  // After `skip` others, falsifies a completion.
   void lie(Side side, std::function<void(ibv_wc&)> how, std::uint64_t skip) {
     lies_[index(side)] = {std::move(how), skip};
   }

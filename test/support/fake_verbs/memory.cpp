@@ -14,7 +14,7 @@
 namespace hawser::test::fake {
 namespace {
 
-// The low bits change from one registration in a place to the next, so that an old key shows.
+// The low bits differ from one registration in a place to the next, so that using an old key shows.
 constexpr std::uint32_t kGenerationBits = 8;
 constexpr std::uint32_t kGenerations = 1u << kGenerationBits;
 
@@ -46,7 +46,7 @@ ibv_mr* register_memory(ibv_pd* pd, void* data, std::size_t bytes, unsigned acce
   return memory;
 }
 
-// Whether the attributes are such that the kernel makes a handle of them. Zero or an error number.
+// Whether the kernel would make a handle of these attributes: zero, or the error number.
 int refusal_of(Context& context, const ibv_ah_attr& attributes) {
   const auto& ports = context.device->settings.ports;
   if (attributes.port_num < 1 || attributes.port_num > ports.size()) return EINVAL;
@@ -56,7 +56,7 @@ int refusal_of(Context& context, const ibv_ah_attr& attributes) {
   const auto own = std::ranges::find(port.gids, attributes.grh.sgid_index, &GidRow::index);
   if (own == port.gids.end()) return EINVAL;
   if (port.infiniband) return 0;
-  // The address is resolved on the network, where somebody must answer.
+  // The kernel resolves the address on the network, so some port must have it.
   for (const auto& device : world().devices) {
     for (const PortSettings& other : device->settings.ports) {
       for (const GidRow& row : other.gids) {
@@ -67,7 +67,7 @@ int refusal_of(Context& context, const ibv_ah_attr& attributes) {
   return ETIMEDOUT;
 }
 
-// Whether nobody has answered yet for whom the handle would lead to.
+// Whether the address of such a handle has not been resolved yet.
 bool is_blocked(const ibv_ah_attr& attributes) {
   const World& all = world();
   return all.handles_are_blocked &&
@@ -161,8 +161,8 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* data, std::size_t bytes, std::uint64_
   return register_memory(pd, data, bytes, access);
 }
 
-// A descriptor that can't be mapped stands for this process's memory: what the addresses of the
-// requests say.
+// A descriptor that can't be mapped stands for this process's memory, at the addresses that the
+// requests name.
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t bytes,
                           std::uint64_t address, int fd, int access) {
   if (!context_of(pd->context).device->settings.takes_dmabufs) {

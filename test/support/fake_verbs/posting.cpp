@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests: what a device takes, what it refuses, and when it carries them out.
+// Requests: which ones a device accepts or refuses, and when it carries them out.
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -17,7 +17,7 @@ std::size_t bytes_of(const Request& send) {
   return sum;
 }
 
-// FNV-1a; never 0, which stands for none.
+// FNV-1a, but never 0, which means that there is no digest.
 std::uint64_t digest_of(const Request& send) {
   std::uint64_t digest = 0xcbf29ce484222325u;
   for_each_part(send, [&](const std::byte* data, std::size_t bytes) {
@@ -28,7 +28,7 @@ std::uint64_t digest_of(const Request& send) {
   return digest | 1;
 }
 
-// What the device finds of a send when it comes to it.
+// Checks a send when the device carries it out; returns its status.
 ibv_wc_status check(QueuePair& pair, const Request& send, std::size_t bytes) {
   if (!send.inlined) {
     for (std::size_t i = 0; i < send.part_count; ++i) {

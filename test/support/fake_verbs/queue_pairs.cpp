@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queue pairs: made, taken from state to state, failed, reset and destroyed.
+// Queue pairs: how they are made, change state, fail, are reset and destroyed.
 #include <algorithm>
 #include <cerrno>
 
@@ -55,7 +55,7 @@ void fail_pair(QueuePair& pair, Side side) {
 
 namespace {
 
-// As the kernel's table for UD has it: what a step needs, and what it may have besides.
+// The kernel's table for UD: the attributes that a step needs, and those it may have besides.
 struct Step {
   ibv_qp_state from;
   ibv_qp_state to;
@@ -80,7 +80,7 @@ bool is_step(ibv_qp_state from, ibv_qp_state to, int mask) {
   });
 }
 
-// Takes the pair's completions out of the queue, or has them stand for nothing.
+// Takes the pair's completions out of the queue, or makes them belong to no pair.
 void forget(Completions& queue, const QueuePair& pair, bool take_out) {
   for (std::uint32_t left = queue.ring.size(); left > 0; --left) {
     Completion completion = queue.ring.pop();

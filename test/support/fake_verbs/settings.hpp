@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device of the double is like. Everything may be changed while it is open (Fabric::change).
+// The properties of a device of the double. All may be changed while it is open (Fabric::change).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,7 +14,7 @@ namespace hawser::test::fake {
 
 using Gid = std::array<std::byte, 16>;
 
-// "10.0.0.1" as RoCE writes it, or an IPv6 address.
+// Parses "10.0.0.1", which gives a GID as RoCE writes it, or an IPv6 address.
 [[nodiscard]] Gid gid_of(const char* address);
 
 struct GidRow {
@@ -28,17 +28,17 @@ struct PortSettings {
   bool infiniband = false;
   std::uint16_t lid = 0;
   std::uint16_t pkey = 0xffff;
-  std::uint8_t mtu = IBV_MTU_4096;  // a code of ibv_mtu, or whatever a device might say
+  std::uint8_t mtu = IBV_MTU_4096;  // a code of ibv_mtu, or any number that a device might give
   std::uint8_t speed = 32;          // 25 Gb/s a lane
   std::uint8_t width = 2;           // 4 lanes
   std::vector<GidRow> gids{};
 };
 
-// What becomes of a send while its port is down. Devices differ, and all three were seen.
+// The fate of a send while its port is down. Real devices differ and do all three.
 enum class WhenDown : std::uint8_t {
   fails,   // the queue pair goes to the error state
-  loses,   // it completes as if all were well
-  stalls,  // it waits for the port
+  loses,   // the send completes with success
+  stalls,  // the send waits for the port
 };
 
 struct DeviceSettings {
@@ -46,17 +46,17 @@ struct DeviceSettings {
   std::vector<PortSettings> ports{};  // port 1 first
   std::uint32_t max_inline_bytes = 256;
   WhenDown when_down = WhenDown::fails;
-  // A send's error stops the sending side alone (the specification's SQE state), not the pair.
+  // A failed send stops only the sending side (the specification's SQE state), not the pair.
   bool errors_stop_sends_only = false;
   // A reset takes the pair's completions out of the completion queues (as mlx5 does; rxe doesn't).
   bool reset_cleans = true;
-  // What poll_cq says of a completion queue that has overrun: -1, or that there is nothing.
+  // Whether poll_cq returns -1 for a completion queue that has overrun. Otherwise it seems empty.
   bool dead_queues_say_so = false;
-  // What RoCE over IPv4 leaves in the 20 bytes before the IP header: anything.
+  // RoCE over IPv4 leaves arbitrary bytes in the 20 bytes before the IP header; the double these.
   std::byte grh_filler{0};
-  // The longest memory that can be registered; 0: the device doesn't say.
+  // The longest memory that can be registered; 0 if the device doesn't say.
   std::uint64_t max_memory_bytes = std::uint64_t{1} << 40;
-  // Memory of other devices can be registered, any descriptor being taken for a dma-buf's.
+  // Memory of other devices can be registered. Any descriptor passes for a dma-buf.
   bool takes_dmabufs = false;
   // Offers ibv_create_qp_ex and ibv_create_cq_ex.
   bool extended = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fabric: to which queue pair a datagram comes, and with what in front.
+// The fabric: which queue pair a datagram reaches, and which header precedes it there.
 #include <algorithm>
 #include <cstring>
 
@@ -22,7 +22,7 @@ bool has_gid(const PortSettings& port, const ibv_gid& gid) {
   });
 }
 
-// Where the handle leads; nowhere if no port has the address.
+// The port that the handle leads to, or none if no port has the address.
 Place place_of(const ibv_ah_attr& to, bool infiniband) {
   for (const auto& device : world().devices) {
     const auto& ports = device->settings.ports;
@@ -58,7 +58,7 @@ struct Route {
 
 using Header = std::array<std::byte, kGrhBytes>;
 
-// RoCE over IPv6 and InfiniBand.
+// The header of RoCE over IPv6 and of InfiniBand.
 Header long_header(const Route& route) {
   Header header{};
   const std::uint32_t label = route.attributes.grh.flow_label & 0xfffffu;
@@ -72,7 +72,7 @@ Header long_header(const Route& route) {
   return header;
 }
 
-// RoCE over IPv4: the IP header is the second half, and the first is whatever.
+// The header of RoCE over IPv4: the IP header is the second half, and the first half is arbitrary.
 Header short_header(const Route& route) {
   Header header{};
   std::fill_n(header.begin(), 20, route.filler);
@@ -101,7 +101,7 @@ Header header_of(QueuePair& from, const Request& send, std::uint32_t bytes, std:
   return is_ipv4(route.to) ? short_header(route) : long_header(route);
 }
 
-// Writes one after another into the parts of a receive.
+// Writes pieces one after another into the parts of a receive.
 class Writer {
  public:
   explicit Writer(const Request& receive) : receive_(receive) {}
@@ -143,7 +143,7 @@ ibv_wc_status check(QueuePair& to, const Request& receive, std::size_t bytes) {
   return bytes + kGrhBytes <= room ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
 }
 
-// Null, and counted, if the datagram stops short of a queue pair.
+// The queue pair that receives the datagram. Null, with a counted reason, if none does.
 QueuePair* receiver_of(QueuePair& from, const Request& send, std::uint32_t bytes) {
   const PortSettings& here = port_of(from);
   const Place place = place_of(send.handle->attributes, here.infiniband);

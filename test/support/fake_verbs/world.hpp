@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The double's inside: its objects, which are libibverbs' own with what the double knows of them
-// behind, and the world that they live in.
+// The inside of the double: its objects, each of which is libibverbs' own struct followed by the
+// double's fields, and the world that they live in.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@ struct Device : ibv_device {
   DeviceSettings settings;
   std::vector<PortCounters> counters;
   std::vector<struct Context*> contexts;
-  bool removed = false;  // its users may only let go of it
+  bool removed = false;  // its users may only free its objects
 };
 
 struct AsyncEvent {
@@ -35,7 +35,7 @@ struct Context : verbs_context {
   Device* device = nullptr;
   std::list<AsyncEvent> events;  // until they are acknowledged
   bool events_broken = false;
-  std::size_t objects = 0;  // made of it
+  std::size_t objects = 0;  // made with it
 };
 
 struct Domain : ibv_pd {
@@ -44,8 +44,8 @@ struct Domain : ibv_pd {
 
 struct Memory : ibv_mr {
   unsigned access = 0;
-  std::size_t uses = 0;  // by requests that the device has
-  // Of a dma-buf whose descriptor can be mapped: its bytes, wherever the addresses lead.
+  std::size_t uses = 0;  // by requests at the device
+  // A dma-buf with a descriptor that can be mapped: its bytes, wherever the addresses lead.
   std::byte* dmabuf = nullptr;
 };
 
@@ -75,26 +75,26 @@ struct Completions : ibv_cq_ex {
 struct Handle : ibv_ah {
   ibv_ah_attr attributes{};
   std::uint64_t sent = 0;
-  std::size_t uses = 0;  // by requests that the device has
+  std::size_t uses = 0;  // by requests at the device
 };
 
 struct Request {
   std::uint64_t wr_id = 0;
   std::array<ibv_sge, kMaxParts> parts{};
-  std::array<Memory*, kMaxParts> memories{};  // that the device has by this request
+  std::array<Memory*, kMaxParts> memories{};  // that this request uses at the device
   std::size_t part_count = 0;
-  // Of a send.
+  // The rest is for sends.
   bool signaled = false;
   bool inlined = false;
-  std::vector<std::byte> inline_bytes;  // its room is never given up
+  std::vector<std::byte> inline_bytes;  // never shrinks
   Handle* handle = nullptr;
   std::uint32_t remote_qpn = 0;
   std::uint32_t remote_qkey = 0;
   std::uint64_t digest = 0;  // of the bytes when it was posted
 };
 
-// Positions run free: freed <= next <= tail. Requests from `next` on are to be carried out, those
-// from `freed` on have a place in the queue still.
+// Positions only grow: freed <= next <= tail. The device still has to carry out the requests from
+// `next` on. Those from `freed` on still have a place in the queue.
 struct WorkQueue {
   std::vector<Request> requests;
   std::uint64_t freed = 0;
@@ -113,7 +113,7 @@ struct QueuePair : ibv_qp_ex {
   bool signals_all = false;
   std::uint8_t port = 0;
   std::uint32_t qkey = 0;
-  // Of ibv_wr_start: what is being built.
+  // The requests since ibv_wr_start.
   std::vector<Request> staged;
   std::size_t staged_count = 0;
   int staged_error = 0;
@@ -135,7 +135,7 @@ struct World {
   bool held = false;
   bool marked = false;
   bool handles_are_blocked = false;
-  std::vector<Gid> blocked_gids;  // to these alone, if there are any
+  std::vector<Gid> blocked_gids;  // if not empty, only these are blocked
   std::size_t blocked_handles = 0;
 
   void violation(std::string what) { violations.push_back(std::move(what)); }
@@ -143,11 +143,11 @@ struct World {
 
 [[nodiscard]] World& world();
 
-// What the test's objects are behind libibverbs' types.
+// The double's objects behind libibverbs' types.
 [[nodiscard]] Context& context_of(ibv_context* context);
 [[nodiscard]] Completions& completions_of(ibv_cq* queue);
 [[nodiscard]] QueuePair& pair_of(ibv_qp* pair);
-// What any call that needs the device fails with: EIO if it was removed, else zero.
+// The error of any call that needs the device: EIO if it was removed, else zero.
 [[nodiscard]] int gone(ibv_context* context);
 [[nodiscard]] inline ibv_qp* base_of(QueuePair& pair) { return &pair.qp_base; }
 [[nodiscard]] Device& device_of(QueuePair& pair);
@@ -156,29 +156,30 @@ struct World {
 
 [[nodiscard]] Memory* memory_with(std::uint32_t key);         // null if none
 [[nodiscard]] const std::byte* data_of(const ibv_sge& part);  // what the device reads
-// Null, and a violation, unless all of `part` is registered under its key in `domain`.
+// The memory with the key of `part`. Null, and a violation, unless it has all of `part` in
+// `domain`.
 [[nodiscard]] Memory* memory_of(const ibv_sge& part, const ibv_pd* domain, unsigned access);
 
-// All of these under the lock.
+// The caller of each of these holds the lock.
 void push(Completions& queue, Completion completion);
 // Takes the next completion; false if there is none.
 [[nodiscard]] bool pop(Completions& queue, Completion& completion);
-// The request at `position` is over.
+// Completes the request at `position`.
 void complete(QueuePair& pair, Side side, std::uint64_t position, const ibv_wc& wc);
 void raise_event(Context& context, const ibv_async_event& event);
 void wake(int fd);
-// Takes the pair to the error state, as far as the device does, and flushes what it still has.
+// Takes the pair to the error state, or only one side if the device does that, and flushes it.
 void fail_pair(QueuePair& pair, Side side);
 void flush(QueuePair& pair, Side side);
-// The device has the request's memory and handle; and has let go of them.
+// Marks the request's memory and handle as used by the device; and as no longer used.
 void hold(Request& request);
 void let_go(Request& request);
-// Carries out what may be, up to `most`.
+// Carries out at most `most` sends that may run.
 void run_sends(QueuePair& pair, std::uint64_t most);
-// Writes down what a send is; zero or an error number. Then puts it at the tail of the queue.
+// Copies a send's description; returns zero or an error number. enqueue_send then queues it.
 [[nodiscard]] int prepare_send(QueuePair& pair, const ibv_send_wr& from, Request& send);
 void enqueue_send(QueuePair& pair);
-// Brings a datagram to whom it is for, if anybody.
+// Delivers a datagram to its receiver, if there is one.
 void deliver(QueuePair& from, const Request& send, std::uint32_t bytes);
 // Calls `visit(data, bytes)` for each part of a send.
 template <class Visit>
@@ -198,7 +199,7 @@ int post_send(ibv_qp* pair, ibv_send_wr* requests, ibv_send_wr** refused);
 int post_receive(ibv_qp* pair, ibv_recv_wr* requests, ibv_recv_wr** refused);
 int poll(ibv_cq* queue, int most, ibv_wc* completions);
 int request_notification(ibv_cq* queue, int solicited_only);
-// Null, and errno, if it can't be.
+// Null, and errno is set, if it can't be made.
 [[nodiscard]] QueuePair* make_pair(Domain& domain, const ibv_qp_init_attr& attributes);
 [[nodiscard]] Completions* make_completions(ibv_context* context, std::uint32_t entries, void* own,
                                             ibv_comp_channel* channel);

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Makes $1 veth cables of MTU $2 with a soft RoCE device at each end, rxe_a0 - rxe_b0, ...; and $3 soft
-# RoCE devices, rxe_n0, ..., whose cables end at one switch: each reaches each.
-# All are in one network namespace, as rxe doesn't work in others; what one end sends to the other's
-# link-local address crosses the cable, since the outgoing interface is part of the route.
+# Makes $1 veth cables of MTU $2 with a soft RoCE device at each end, rxe_a0 - rxe_b0 and so on.
+# Also makes $3 soft RoCE devices, rxe_n0 and so on, whose cables end at one switch. All devices are
+# in one network namespace, as rxe doesn't work in others. A packet to the other end's link-local
+# address crosses the cable, since the outgoing interface is part of the route.
 set -e
 ip link set lo up
 
 device_on() {
-  # No duplicate address detection: the address, and with it the GID, is there at once.
+  # Without duplicate address detection the address, and with it the GID, is there at once.
   echo 0 >"/proc/sys/net/ipv6/conf/$1/accept_dad"
   ip link set "$1" up
   rdma link add "rxe_$1" type rxe netdev "$1"
@@ -32,7 +32,7 @@ while [ "$port" -lt "$3" ]; do
   device_on "n$port"
   port=$((port + 1))
 done
-# GIDs follow the addresses by a moment.
+# The GIDs appear a moment after the addresses.
 for device in /sys/class/infiniband/*; do
   tries=0
   until grep -q fe80 "$device/ports/1/gids/0"; do

@@ -10,7 +10,7 @@
 
 namespace hawser::test {
 
-// What the ports of a fabric are.
+// The kinds of ports that a fabric can have.
 struct RoceV6 {
   static constexpr bool kInfiniband = false;
   static constexpr std::array<const char*, 4> kAddresses{"fe80::a0", "fe80::b0", "fe80::a1",
@@ -27,11 +27,11 @@ struct Infiniband {
                                                          "fe80::4"};
 };
 
-// Whether devices have ibv_wr_* and ibv_start_poll: all tests run with both.
+// Whether the devices offer ibv_wr_* and ibv_start_poll. All tests run with them and without.
 inline bool devices_are_extended() { return std::getenv("HAWSER_FAKE_EXTENDED") != nullptr; }
 
-// Two cables with a device at each end: rxe_a0 to rxe_b0, rxe_a1 to rxe_b1. What they were misused
-// for fails the test when it ends.
+// Two cables with a device at each end: rxe_a0 to rxe_b0, rxe_a1 to rxe_b1. Any misuse of a device
+// fails the test when it ends.
 class Cables {
  public:
   static constexpr std::array<const char*, 4> kNames{"rxe_a0", "rxe_b0", "rxe_a1", "rxe_b1"};
@@ -64,7 +64,8 @@ class Cables {
   fake::Fabric fabric;
 };
 
-// Every other NIC is at the other end of the cable. The fabric is a base, as it outlives the NICs.
+// Every second NIC is at the other end of the cable. The base owns the fabric, so that the fabric
+// outlives the NICs.
 template <class Link, int kMtu, Registered kRegistered>
 class FakeRig : public Cables, public RigBase {
  public:
@@ -78,7 +79,7 @@ class FakeRig : public Cables, public RigBase {
       fabric.set_port("rxe_" + end, 1, state == "up" ? IBV_PORT_ACTIVE : IBV_PORT_DOWN);
     }
   }
-  // The InfiniBand MTU that an interface of so many bytes has room for.
+  // Sets the InfiniBand MTU that fits an interface MTU of so many bytes.
   void set_mtu(const std::string& interface, const std::string& bytes) {
     constexpr int kHeaders = 70;
     int code = IBV_MTU_256;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NIC contract, sentence by sentence: what arrives, and how long views of it are valid.
+// The NIC contract, sentence by sentence: which packets arrive, and how long their views are valid.
 #include <poll.h>
 
 #include <deque>
@@ -58,7 +58,7 @@ TEMPLATE_TEST_CASE("a burst of equal datagrams arrives as the datagrams it was, 
   Nic& sender = rig.make();
   Nic& receiver = rig.make();
   const RemoteHandle to = open(sender, receiver);
-  // Lengths that a segmented send leaves unaligned too; a last one that is shorter.
+  // These lengths stay unaligned in a segmented send too. The last packet is shorter.
   for (const std::size_t bytes : {33u, 40u, 1001u, 1024u, 4103u}) {
     if (bytes > sender.caps().max_datagram_bytes) continue;
     CAPTURE(bytes);
@@ -98,7 +98,7 @@ TEMPLATE_TEST_CASE("a mixed burst is sorted out: remotes, queues, lengths", "[co
     for (std::uint64_t i = 0; i < 40; ++i) {
       const std::uint64_t id = round * 40 + i;
       const std::size_t who = random() % 3;
-      // Runs of equal length, so that segmented sends happen amid the others.
+      // Runs of equal length make the NIC segment some sends amid the others.
       const std::size_t payload = random() % 2 == 0 ? longest - 200 : random() % longest;
       const Queue queue = random() % 4 == 0 ? Queue::control : Queue::data;
       burst.add({.id = id, .payload_bytes = payload, .remote = to[who], .queue = queue});
@@ -124,7 +124,7 @@ TEMPLATE_TEST_CASE("fewer than asked for means empty, asking for much is asking 
   Nic& sender = rig.make();
   Nic& receiver = rig.make();
   const RemoteHandle to = open(sender, receiver);
-  const bool equal = GENERATE(true, false);  // coalesced, or each on its own
+  const bool equal = GENERATE(true, false);  // coalesced, or one by one
   Burst burst(rig.pool);
   for (std::uint64_t id = 0; id < 150; ++id) {
     burst.add({.id = id, .payload_bytes = equal ? 200 : 200 + id, .remote = to});
@@ -163,7 +163,7 @@ TEMPLATE_TEST_CASE("views are valid until the next rx_burst for their queue", "[
   send(0, 90, Queue::data);
   std::array<RxPacket, 64> views;
   REQUIRE(rig.receive(receiver, Queue::data, views) == 64);
-  // The rest of those 90, new arrivals and the other queue must leave them alone.
+  // The rest of those 90, new arrivals and the other queue must not touch these views.
   send(1000, 200, Queue::data);
   for (std::uint64_t round = 0; round < 5; ++round) {
     send(5000 + 40 * round, 40, Queue::control);
@@ -184,7 +184,7 @@ TEMPLATE_TEST_CASE("whatever is asked for when: nothing is lost, mixed up or ove
     struct Stream {
       std::deque<std::vector<std::byte>> expected;  // sent, and not received yet
       std::array<RxPacket, 64> views;
-      std::vector<std::vector<std::byte>> lent;  // what the views must show until the next call
+      std::vector<std::vector<std::byte>> lent;  // the views' contents until the next call
     };
     std::array<Stream, 2> streams;
     const auto check_views = [](const Stream& stream) {
@@ -238,7 +238,7 @@ TEMPLATE_TEST_CASE("bulk data does not push control out, and its overrun is coun
   const RemoteHandle to = open(sender, receiver);
   const std::uint64_t before = receiver.overruns();
   CHECK(before == 0);
-  // Far more than the data ring holds: nobody receives.
+  // This is far more than the data ring holds, and nobody receives.
   const std::size_t payload = std::min<std::size_t>(4000, sender.caps().max_datagram_bytes - 32);
   std::uint64_t sent = 0;
   for (int round = 0; round < 80; ++round) {

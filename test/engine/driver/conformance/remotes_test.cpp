@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NIC contract, sentence by sentence: what a NIC says of itself, and how remotes are opened.
+// The NIC contract, sentence by sentence: how a NIC describes itself, and how remotes are opened.
 #include <set>
 
 #include "test/engine/driver/conformance/rigs.hpp"
@@ -43,7 +43,7 @@ TEMPLATE_TEST_CASE("the same address gives the same handle, counted", "[conforma
   CHECK(to_a != to_b);
   CHECK(open(nic, a) == to_a);
   nic.close_remote(to_a);
-  // One opening is left.
+  // One of the two openings is left.
   Burst burst(rig.pool);
   burst.add({.id = 1, .remote = to_a});
   rig.send_all(nic, burst);
@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("the same address gives the same handle, counted", "[conforma
   lost.add({.id = 2, .remote = to_a});
   rig.send_all(nic, lost);
   CHECK(rig.settle(a).empty());
-  // The other one was never touched, and the closed one can be opened again.
+  // The other remote stayed open, and the closed one can be opened again.
   Burst more(rig.pool);
   more.add({.id = 3, .remote = to_b});
   more.add({.id = 4, .remote = open(nic, a)});
@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("handles are dense from 0, when none is free the answer is ag
   nic.close_remote(freed);
   nic.close_remote(freed);
   CHECK(open(nic, late) == freed);
-  // What was opened under the old name isn't reached by it any more.
+  // The freed handle no longer reaches the NIC that was opened under it.
   Burst burst(rig.pool);
   burst.add({.id = 1, .remote = freed});
   rig.send_all(nic, burst);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the conformance suite is run over. A rig makes NICs that reach each other; what is asked of
-// them is the contract of proto/nic.hpp and nothing of a driver's own.
+// The base of the rigs that the conformance suite runs over. A rig makes NICs that reach each
+// other. The suite checks the contract of proto/nic.hpp and nothing that only one driver does.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace hawser::test {
 
 inline constexpr std::uint32_t kRigRemotes = 8;
 
-// Owns its NICs, which share a pool. One thread.
+// Owns its NICs, which share a pool. One thread uses them all.
 class RigBase {
  public:
   virtual ~RigBase() = default;
@@ -32,7 +32,7 @@ class RigBase {
   void destroy(const Nic& nic) {
     std::erase_if(nics_, [&](const auto& owned) { return owned.get() == &nic; });
   }
-  // Lets time pass for NICs that hold packets back, and for packets that are on their way.
+  // Lets time pass for NICs that hold packets back, and for packets in flight.
   void pass_time() {
     now_ = now_ + proto::milliseconds(1);
     let_arrive();
@@ -41,10 +41,10 @@ class RigBase {
     }
   }
 
-  // Whether packets arrive only after some time, and some looking.
+  // Whether packets arrive only after some time and several polls.
   [[nodiscard]] virtual bool holds() const { return false; }
 
-  // All that arrives, time passing, until nothing more does.
+  // Receives, as time passes, until nothing more arrives; returns all packets.
   [[nodiscard]] std::vector<std::vector<std::byte>> settle(Nic& nic, Queue queue = Queue::data) {
     std::vector<std::vector<std::byte>> all;
     for (int quiet = 0; quiet < 3;) {
@@ -55,7 +55,7 @@ class RigBase {
     }
     return all;
   }
-  // One burst, once it is there.
+  // Receives one burst once something has arrived.
   [[nodiscard]] std::size_t receive(Nic& nic, Queue queue, std::span<RxPacket> packets) {
     std::size_t count = 0;
     for (int round = 0; round < 3 && count == 0; ++round) {
@@ -64,7 +64,7 @@ class RigBase {
     }
     return count;
   }
-  // Sends all, reaping and letting time pass where the NIC is full.
+  // Sends the whole burst. While the NIC is full it reaps and lets time pass.
   void send_all(Nic& nic, Burst& burst) {
     for (int round = 0; round < 1000; ++round) {
       burst.send(nic);
@@ -75,7 +75,7 @@ class RigBase {
     }
     FAIL("the NIC stays full");
   }
-  // All cookies, with those that send_all saw, sorted.
+  // All cookies so far, sorted, those that send_all reaped included.
   [[nodiscard]] std::vector<std::uint64_t> reap_rest(Nic& nic) {
     for (int round = 0; round < 3; ++round) {
       pass_time();
@@ -89,7 +89,7 @@ class RigBase {
 
  protected:
   [[nodiscard]] virtual std::unique_ptr<Nic> make_nic() = 0;
-  // Returns when all that was sent has arrived, where that takes longer than sending it.
+  // Returns when every sent packet has arrived, if that takes longer than sending it.
   virtual void let_arrive() {}
   [[nodiscard]] const std::vector<std::unique_ptr<Nic>>& nics() const { return nics_; }
   proto::Time now_{1};

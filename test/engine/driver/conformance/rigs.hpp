@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The drivers of every host that the conformance suite is run over. The verbs driver is run in
-// programs of its own: over RDMA devices (verbs_rigs.hpp), and over a double of libibverbs, which
-// every host has (fake_rigs.hpp).
+// The drivers of every host that the conformance suite runs over. The verbs driver has programs of
+// its own: one over RDMA devices (verbs_rigs.hpp), and one over a double of libibverbs, which every
+// host has (fake_rigs.hpp).
 #pragma once
 
 #ifdef HAWSER_VERBS_RIGS
@@ -37,7 +37,7 @@ struct UdpMaker {
   }
 };
 
-// As on a kernel without segmentation offload.
+// A UDP NIC as on a kernel without segmentation offload.
 struct PlainUdpMaker {
   std::unique_ptr<Nic> operator()(SimplePool& pool) {
     engine::UdpNicConfig config = udp_config("127.0.0.1");
@@ -59,7 +59,7 @@ class PlainRig final : public RigBase {
   Maker maker_;
 };
 
-// Fault NICs that change nothing that the contract promises.
+// Fault NICs that keep every promise of the contract.
 enum class Harmless {
   idle,    // no fault: calls pass through
   judged,  // every packet is judged, and passes
@@ -99,7 +99,7 @@ using IdleFaultUdpRig = FaultRig<UdpMaker, Harmless::idle>;
 using JudgedFaultUdpRig = FaultRig<UdpMaker, Harmless::judged>;
 using HeldFaultUdpRig = FaultRig<UdpMaker, Harmless::held>;
 
-// The suite's list: TEMPLATE_TEST_CASE("...", "[conformance]", HAWSER_RIGS).
+// The list of rigs for TEMPLATE_TEST_CASE("...", "[conformance]", HAWSER_RIGS).
 #define HAWSER_RIGS                                                                  \
   MemoryRig, UdpRig, PlainUdpRig, Udp6Rig, IdleFaultMemoryRig, JudgedFaultMemoryRig, \
       HeldFaultMemoryRig, IdleFaultUdpRig, JudgedFaultUdpRig, HeldFaultUdpRig

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NIC contract, sentence by sentence: who owns what from tx_burst to reap.
+// The NIC contract, sentence by sentence: who owns which memory between tx_burst and reap.
 #include <numeric>
 
 #include "test/engine/driver/conformance/rigs.hpp"
@@ -91,7 +91,7 @@ TEMPLATE_TEST_CASE("a full NIC takes a prefix, the rest stays the caller's until
   Nic& sender = rig.make();
   Nic& receiver = rig.make();
   const RemoteHandle to = open(sender, receiver);
-  // More than any ring here holds, without a reap in between.
+  // Sends more than any ring here holds, without a reap in between.
   std::uint64_t id = 0;
   std::uint64_t arrived = 0;
   for (bool refused = false; !refused;) {
@@ -103,7 +103,7 @@ TEMPLATE_TEST_CASE("a full NIC takes a prefix, the rest stays the caller's until
     const std::size_t taken = burst.send(sender);
     REQUIRE(taken <= 32);
     refused = taken < 32;
-    // The refused ones were not touched.
+    // The NIC has not touched the packets that it refused.
     for (std::size_t i = taken; i < 32; ++i) {
       const TxPacket& packet = burst.packets()[i];
       CHECK(std::memcmp(packet.buffer->bytes, datagram(first + i, 16).data(), 16) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verbs NICs as the driver tests make them, on whichever ports.
+// The configuration with which driver tests make verbs NICs, on any port.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace hawser::test {
 
-// Tests fail NICs again and again: they are held down only by tests of that.
+// Tests fail NICs again and again, so only the tests of damping let a NIC be held down.
 inline engine::VerbsNicConfig verbs_config(const std::string& port) {
   return {.port = engine::parse_verbs_port(port),
           .qkey = 0x12345,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The conformance suite over RDMA devices: soft RoCE at the two ends of a cable (test/vm/), or the
-// ports that somebody names (rdma_ports.hpp).
+// ports that the caller names (rdma_ports.hpp).
 #pragma once
 
 #include <poll.h>
@@ -16,8 +16,8 @@
 
 namespace hawser::test {
 
-// Packets that the two devices have sent and received so far. Others than soft RoCE have no such
-// counters, and seem quiet; theirs is a way of microseconds.
+// Packets that the two devices have sent and received so far. Only soft RoCE has these counters.
+// Other devices seem quiet, but their packets take only microseconds.
 inline std::uint64_t rdma_packets() {
   std::uint64_t sum = 0;
   for (const std::string& port : rdma_ports()) {
@@ -32,8 +32,8 @@ inline std::uint64_t rdma_packets() {
   return sum;
 }
 
-// Every other NIC is at the other end of the cable. What changes cables and devices is for soft
-// RoCE's alone.
+// Every second NIC is at the other end of the cable. The functions that change cables and devices
+// work on soft RoCE only.
 template <Registered kRegistered>
 class VerbsRig final : public RigBase {
  public:
@@ -41,21 +41,21 @@ class VerbsRig final : public RigBase {
 
   [[nodiscard]] bool holds() const override { return true; }
 
-  // Marks what is ECN-capable, and would lose what isn't.
+  // Marks ECN-capable packets, and would drop all others.
   void mark(bool marked) {
     run(marked ? "tc qdisc add dev a0 root netem loss 100% ecn" : "tc qdisc del dev a0 root");
   }
-  // Both ends of a cable hear of it.
+  // Both ends of the cable notice the new state.
   void set_link(const std::string& interface, const std::string& state) {
     run("ip link set " + interface + " " + state);
   }
-  // The device follows the MTU of its interface when that comes up.
+  // The device adopts the MTU of its interface when the interface comes up.
   void set_mtu(const std::string& interface, const std::string& bytes) {
     set_link(interface, "down mtu " + bytes);
     set_link(interface, "up");
   }
-  // With its link down. The kernel waits for whoever has the device open, and so does the command,
-  // of which nobody hears but by is_removed.
+  // Deletes the device, with its link down. The kernel waits until every user has closed the
+  // device, so the command runs in the background: is_removed tells when it has succeeded.
   void remove_device(const std::string& interface) {
     set_link(interface, "down");
     run("rdma link delete rxe_" + interface + " &");
@@ -67,7 +67,7 @@ class VerbsRig final : public RigBase {
     run("rdma link add rxe_" + interface + " type rxe netdev " + interface);
     set_link(interface, "up");
   }
-  // Somebody at the other end of a0's cable answers for `address`.
+  // Makes a neighbour at the other end of a0's cable answer for `address`.
   void add_neighbour(const std::string& address) {
     run("ip -6 neigh replace " + address + " lladdr 02:00:00:00:00:01 dev a0");
   }
@@ -82,7 +82,7 @@ class VerbsRig final : public RigBase {
   std::unique_ptr<Nic> make_nic() override {
     return make_verbs_nic(verbs_config(ports_[made_++ % 2]), kRegistered, pool);
   }
-  // A device that counts no packet for some milliseconds has none on its way.
+  // A device that counts no packet for some milliseconds has none in flight.
   void let_arrive() override {
     const std::uint64_t posted = all_posted();
     if (posted == posted_before_) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC and what a device may say of the work it was given: errors of every kind, and
-// things that make no sense. No cookie is lost or comes twice, and the NIC works again.
+// The verbs NIC facing every completion that a device may report: errors of each kind, and reports
+// that make no sense. No cookie is lost or comes twice, and the NIC works again.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
@@ -10,7 +10,7 @@ using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 
-// Every status that libibverbs knows but success.
+// Every status of libibverbs except success.
 std::vector<ibv_wc_status> errors() {
   std::vector<ibv_wc_status> all;
   for (int status = IBV_WC_LOC_LEN_ERR; status <= IBV_WC_TM_RNDV_INCOMPLETE; ++status) {
@@ -100,7 +100,7 @@ TEST_CASE("verbs NIC: a completion of a receive that makes no sense") {
   for (const Lie& lie : lies) {
     CAPTURE(lie.what);
     Two two;
-    // Buffer 0 is lent: what was received is still being looked at.
+    // Buffer 0 is lent: the receiver is still looking at its packet.
     two.send(0, 1);
     CHECK(two.reap().size() == 1);
     std::array<RxPacket, 1> lent;
@@ -133,7 +133,7 @@ TEST_CASE("verbs NIC: completions of nothing, on every queue") {
     for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{1}, ~std::uint64_t{0}}) {
       CAPTURE(static_cast<int>(side), number);
       Two two;
-      // Its buffers were used and are out of the device's hands, or were never in them.
+      // The device has given these buffers back, or never had them.
       ibv_wc nothing{};
       nothing.wr_id = side == Side::send ? number : number | 1u << 20;
       nothing.opcode = side == Side::send ? IBV_WC_SEND : IBV_WC_RECV;
@@ -154,7 +154,7 @@ TEST_CASE("verbs NIC: polling fails once") {
     two.send(0, 50);
     two.fabric().fail(fake::Call::poll_cq, EIO, skip);
     const std::size_t early = two.reap().size();
-    // Whichever NIC and queue it was.
+    // The failure may hit either NIC and any queue.
     std::array<proto::NicEvent, 1> events;
     std::size_t down = 0;
     for (const HangLimit limit; down == 0 && !limit.is_over();) {
@@ -200,7 +200,7 @@ TEST_CASE("verbs NIC: what the device still has is not reaped, and its buffers s
   two.send(0, 70);
   CHECK(two.reap().empty());
   CHECK(two.rig.pool.in_use() == 70);
-  // Chains of 32, 32 and 6; only the last of a chain completes.
+  // The sends are chains of 32, 32 and 6, of which only the last request completes.
   two.fabric().let_go(31);
   CHECK(two.reap().empty());
   two.fabric().let_go(1);

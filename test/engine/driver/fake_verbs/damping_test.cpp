@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC that fails again and again: it is kept down longer and longer. Its clock is the
-// test's, so that a hold ends when the test says so, however busy the host is.
+// A verbs NIC that fails again and again is held down longer and longer. The test owns the NIC's
+// clock, so a hold ends when the test says so, however busy the host is.
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -23,9 +23,9 @@ class HandClock {
     return std::chrono::steady_clock::time_point(milliseconds(now));
   }
   void advance(std::int64_t ms) { now_ms_ += ms; }
-  // Until the driver has looked at this time whether the hold is over, or looks no more.
+  // Waits until the driver has checked at this time whether the hold is over, or checks no more.
   void wait_until_looked() const {
-    constexpr std::uint64_t kMany = 4;  // it asks at most three times from one sleep to the next
+    constexpr std::uint64_t kMany = 4;  // it reads at most three times between sleeps
     const std::uint64_t before = readings_.load();
     REQUIRE(comes_true([&] { return readings_.load() >= before + kMany; }));
   }
@@ -43,7 +43,7 @@ class DampedRig : public PooledVerbsRig {
   engine::VerbsNicConfig config_of(const std::string& device) override {
     engine::VerbsNicConfig config = verbs_config(device);
     config.longest_hold = milliseconds(400);
-    // Of the first only. It outlives the NIC, which is destroyed after this rig.
+    // Only the first NIC gets the clock, which outlives it: the NIC is destroyed after this rig.
     if (device == kMine) config.clock = [clock = clock_] { return (*clock)(); };
     return config;
   }
@@ -53,14 +53,14 @@ class DampedRig : public PooledVerbsRig {
 struct Two : TwoNics<DampedRig> {
   HandClock& clock() { return rig.clock(); }
 
-  // The data queue's pair fails at a send, with nineteen others at the device.
+  // Fails the data queue's pair at a send, with nineteen more sends at the device.
   void fail() {
     fabric().complete_with(Side::send, IBV_WC_RETRY_EXC_ERR);
     send(next_, 20);
     next_ += 20;
     REQUIRE(hears(mine, Kind::down));
   }
-  // It stays down until so much time has passed, and not longer.
+  // Checks that the NIC stays down for exactly so long.
   void is_held_for(std::int64_t ms) {
     if (ms > 0) {
       clock().wait_until_looked();
@@ -87,11 +87,11 @@ TEST_CASE("verbs NIC: a queue pair that fails whenever it is up is brought back 
   for (const int hold : {0, 100, 200, 400, 400}) {
     CAPTURE(hold);
     two.fail();
-    CHECK(two.reap().size() == 20);  // a hold is nobody's who waits for his memory
+    CHECK(two.reap().size() == 20);  // a hold doesn't keep the sender's memory
     two.is_held_for(hold);
     two.works();
   }
-  // It has worked for ten seconds, and then for long.
+  // The NIC works for ten seconds and fails, then works for a minute and fails.
   two.clock().advance(10'000);
   two.fail();
   two.is_held_for(100);
@@ -135,7 +135,7 @@ TEST_CASE("verbs NIC: a link that flaps has to stay up before it is used again")
   REQUIRE(hears(two.mine, Kind::down));
   two.clock().advance(3000);
   set_port(IBV_PORT_ACTIVE);
-  two.is_held_for(0);  // a cable that was pulled, once
+  two.is_held_for(0);  // the cable was pulled only once
   two.clock().advance(1000);
   set_port(IBV_PORT_DOWN);
   REQUIRE(hears(two.mine, Kind::down));
@@ -145,7 +145,7 @@ TEST_CASE("verbs NIC: a link that flaps has to stay up before it is used again")
   two.clock().advance(50);
   set_port(IBV_PORT_DOWN);
   set_port(IBV_PORT_ACTIVE);
-  two.is_held_for(60);  // and no longer than twice the hold, whatever its port does
+  two.is_held_for(60);  // at most twice the hold, whatever the port does
   two.works();
 }
 

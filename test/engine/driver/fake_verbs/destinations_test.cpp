@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC's address handles while there is hardly room for them.
+// The verbs NIC's address handles when there is hardly room for them.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
@@ -15,7 +15,7 @@ class SmallRig : public PooledVerbsRig {
 };
 using Two = TwoNics<SmallRig>;
 
-// Somebody else at the other end of the cable, by a GID.
+// A neighbour with this GID at the other end of the cable.
 proto::NicAddress neighbour(Two& two, const std::string& gid, std::uint32_t pair = 17) {
   engine::VerbsAddress address;
   REQUIRE(from_nic_address(two.theirs.address(), address));
@@ -34,7 +34,7 @@ RemoteHandle reach(Two& two, const proto::NicAddress& address) {
 
 }  // namespace
 
-// Destroying one would be noticed by the device (the double's, which says so at the end).
+// If the NIC destroyed a handle in use, the double would report it at the end.
 TEST_CASE("verbs NIC: what asks for a place takes no handle from sends in flight") {
   Two two;
   two.mine.close_remote(two.to_theirs);
@@ -49,7 +49,7 @@ TEST_CASE("verbs NIC: what asks for a place takes no handle from sends in flight
   }
   REQUIRE(burst.send(two.mine) == 5);
   two.mine.close_remote(to_second);
-  // The table is full again, of two at one port: who is asked for has handles, and no place.
+  // The table has two places, both for one port now: `second` still has handles, but no place.
   const RemoteHandle beside_first = reach(two, neighbour(two, "fe80::b7", 18));
   RemoteHandle none = proto::kNoRemote;
   CHECK(two.mine.open_remote(second, none) == Status::again);
@@ -61,7 +61,7 @@ TEST_CASE("verbs NIC: what asks for a place takes no handle from sends in flight
   }
   two.fabric().hold(false);
   CHECK(two.rig.reap_rest(two.mine).size() == 5);
-  // Now they are nobody's.
+  // Now no send uses these handles.
   const RemoteHandle to_third = reach(two, third);
   two.mine.close_remote(to_third);
   two.mine.close_remote(to_first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC and what a device reports by itself: of its ports, of itself, of its queues.
+// The verbs NIC and the events that a device reports about its ports, itself and its queues.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
@@ -9,7 +9,7 @@ using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 
-// Until the helper has read all of the device's events.
+// Waits until the helper thread has read all of the device's events.
 void wait_until_read(fake::Fabric& fabric) {
   while (fabric.events_waiting(kMine) > 0) (void)::poll(nullptr, 0, 1);
 }
@@ -64,10 +64,10 @@ TEST_CASE("verbs NIC: its port goes down, and the device fails, loses or keeps w
                         [&](fake::DeviceSettings& settings) { settings.when_down = when_down; });
     for (int round = 0; round < 3; ++round) {
       two.fabric().set_port(kMine, 1, IBV_PORT_DOWN);
-      two.send(0, 30);  // not knowing of it
+      two.send(0, 30);  // before the driver knows it
       REQUIRE(hears(two.mine, Kind::down));
-      two.send(100, 50);  // and knowing
-      // All comes back while the port is down: nobody waits for a cable to be given his memory.
+      two.send(100, 50);  // after
+      // All sends come back while the port is down: no sender waits for a cable to get its memory.
       std::size_t reaped = 0;
       CHECK(comes_true([&] {
         std::array<proto::NicEvent, 1> events;
@@ -145,7 +145,7 @@ TEST_CASE("verbs NIC: a queue pair has failed, says an event, and no completion 
       REQUIRE(hears(two.mine, Kind::up));
       CHECK(two.reap().size() == 40);
       two.fabric().hold(false);
-      CHECK(two.rig.settle(two.theirs, queue).empty());  // what was reaped isn't sent
+      CHECK(two.rig.settle(two.theirs, queue).empty());  // a reaped send doesn't go out
       two.works();
     }
   }

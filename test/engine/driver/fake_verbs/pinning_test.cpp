@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is registered in halves: pinned by any thread, used and forgotten by the datapath.
+// Memory registered in two halves: any thread pins it, and the datapath uses and forgets it.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -20,13 +20,13 @@ using fake::Call;
 
 constexpr std::uint32_t kPayload = 500;
 
-// What sends come from; outlives the NICs.
+// The memory that sends read. It outlives the NICs.
 struct Memory {
   std::vector<std::byte> bytes = datagram(1, 8192);
   [[nodiscard]] proto::MemoryRange range() const { return {bytes.data(), bytes.size()}; }
 };
 
-// A datagram of that memory is handed over.
+// Hands a datagram over whose payload lies in `memory`.
 void post(Two& two, const Memory& memory, std::size_t at) {
   PacketBuffer* buffer = nullptr;
   REQUIRE(two.rig.pool.take({&buffer, 1}) == 1);
@@ -40,7 +40,7 @@ void post(Two& two, const Memory& memory, std::size_t at) {
   REQUIRE(send_now(two.mine, {&packet, 1}) == 1);
 }
 
-// One goes and is received. True: it went out in place.
+// Sends a datagram and receives it. True if the payload went out in place.
 bool goes_in_place(Two& two, const Memory& memory, std::size_t at = 1000) {
   const proto::PayloadBytes before = two.mine.payload_bytes();
   post(two, memory, at);
@@ -89,7 +89,7 @@ TEST_CASE("verbs NIC: memory whose mapping does not hold is copied") {
   CHECK(goes_in_place(two, memory));
   mapping.changed = true;
   CHECK_FALSE(goes_in_place(two, memory));
-  // Another registration of the same bytes may hold.
+  // Another registration of the same bytes may be valid.
   proto::PinnedMemory* other = nullptr;
   REQUIRE(two.mine.pin(memory.range(), nullptr, other) == Status::ok);
   REQUIRE(two.mine.use(*other));
@@ -161,7 +161,7 @@ TEST_CASE("verbs NIC: why memory can not be pinned") {
                       [](fake::DeviceSettings& settings) { settings.max_memory_bytes = 99; });
   CHECK(two.mine.pin(memory.range(), nullptr, pinned) == Status::too_large);
   CHECK(two.mine.pin({memory.bytes.data(), 99}, nullptr, pinned) == Status::ok);
-  // It ends with its NIC.
+  // The NIC ends the registration when it is destroyed.
 }
 
 TEST_CASE("verbs NIC: other threads pin while the datapath sends") {
@@ -184,8 +184,8 @@ TEST_CASE("verbs NIC: other threads pin while the datapath sends") {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Also what was pinned while the device was away, and what lies on another device, whose descriptor
-// the user has closed since.
+// This holds also for memory that was pinned while the device was away, and for memory of another
+// device whose descriptor the user has closed since.
 TEST_CASE("verbs NIC: what is pinned outlasts its device") {
   std::array<Memory, 3> memories;
   Two two;
@@ -236,7 +236,7 @@ namespace {
 
 constexpr std::size_t kDeviceBytes = 8192;
 
-// A dma-buf that the NIC uses, over devices that take some.
+// A dma-buf that the NIC uses, on a device that accepts dma-bufs when the test lets it.
 struct OnDevice {
   DeviceMemory memory{datagram(9, kDeviceBytes)};
   Two two;
@@ -252,7 +252,7 @@ struct OnDevice {
     two.fabric().change(kMine,
                         [&](fake::DeviceSettings& settings) { settings.takes_dmabufs = dmabufs; });
   }
-  // What arrives of a datagram with this payload, without its header.
+  // Sends a datagram with this payload; returns the payload that arrives, empty if none does.
   std::vector<std::byte> send(const std::byte* payload, std::uint32_t bytes) {
     PacketBuffer* buffer = nullptr;
     REQUIRE(two.rig.pool.take({&buffer, 1}) == 1);
@@ -287,7 +287,7 @@ TEST_CASE("verbs NIC: what a dma-buf holds is read by the device alone, however 
   }
   CHECK(device.stats().inlined == 0);
   CHECK(device.stats().copied == 0);
-  // Others go as ever, also those next to it.
+  // Payloads in other memory go out as ever, also those right beside the dma-buf.
   const std::vector<std::byte> own = datagram(3, 50);
   CHECK(device.send(own.data(), 50) == own);
   CHECK(device.stats().inlined == 1);
@@ -319,7 +319,7 @@ TEST_CASE("verbs NIC: what lies in a dma-buf in part is lost rather than read") 
     CHECK(device.send(device.memory.data() - bytes + 1, bytes).empty());
     CHECK(device.stats().lost == before + 2);
   }
-  CHECK(device.arrives(100, 2000));  // and the queue goes on
+  CHECK(device.arrives(100, 2000));  // the queue still works
 }
 
 TEST_CASE("verbs NIC: a device that returns stays down until it takes the dma-bufs again") {
@@ -336,7 +336,7 @@ TEST_CASE("verbs NIC: a device that returns stays down until it takes the dma-bu
     });
   };
   REQUIRE(turns_until([&] { return two.fabric().removed_in_use() == 0; }));
-  // Meanwhile nobody knows whether it would take another.
+  // Meanwhile the NIC can't know whether the device would accept another dma-buf.
   proto::PinnedMemory* other = nullptr;
   CHECK(two.mine.pin({device.memory.data(), 4096, device.memory.descriptor(), 0}, nullptr, other) ==
         Status::nic_error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC and a device that takes only some of what it is given, or nothing.
+// The verbs NIC over a device that accepts only some of the requests it is given, or none.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
@@ -32,7 +32,7 @@ TEST_CASE("verbs NIC: what is handed over bit by bit goes out by one doorbell, w
   CHECK(doorbells() == 1);
   CHECK(two.rig.settle(two.theirs).size() == 7);
   CHECK(two.reap().size() == 7);
-  for (std::size_t i = 7; i < 40; ++i) hand_over(i);  // a chain is full, and goes
+  for (std::size_t i = 7; i < 40; ++i) hand_over(i);  // a full chain goes out
   CHECK(doorbells() == 2);
   CHECK(two.rig.settle(two.theirs).size() == 32);
   CHECK(two.reap().size() == 32);
@@ -69,10 +69,10 @@ TEST_CASE("verbs NIC: a chain of sends is refused from any request on") {
       Two two;
       two.fabric().hold(held);
       two.fabric().refuse_after(Side::send, taken, ENOMEM);
-      two.send(0, 64);  // all are the NIC's, sent or lost
+      two.send(0, 64);  // the NIC takes all of them, to be sent or lost
       std::size_t reaped = two.reap().size();
-      // What follows a chain that is over is lost, and over with it; of a chain that was taken in
-      // part nothing is.
+      // Sends behind a chain that has ended are lost and end with it. No send of a chain that the
+      // device took in part has ended yet.
       const std::uint64_t went = devices_are_extended() ? taken / 32 * 32 : taken;  // all or none
       const bool whole = went % 32 == 0 && (!held || went == 0);
       CHECK(reaped == (whole ? 64 : held ? 0 : went / 32 * 32));
@@ -93,7 +93,7 @@ TEST_CASE("verbs NIC: a chain of sends is refused, the copied ones too") {
   for (const std::uint64_t taken : {0u, 1u, 20u}) {
     CAPTURE(taken);
     BareTwo two;
-    for (int round = 0; round < 20; ++round) {  // more than there are copy slots, if any leaked
+    for (int round = 0; round < 20; ++round) {  // enough to notice a leak of copy slots
       two.fabric().refuse_after(Side::send, taken, ENOMEM);
       two.send(0, 32);
       const std::size_t early = two.reap().size();
@@ -121,7 +121,7 @@ TEST_CASE("verbs NIC: receive buffers are refused from any request on") {
     Two two;
     two.fabric().refuse_after(Side::receive, taken, ENOMEM);
     std::size_t arrived = 0;
-    for (std::uint64_t id = 0; id < 800; id += 20) {  // until some are posted again, and filled
+    for (std::uint64_t id = 0; id < 800; id += 20) {  // so many that posted buffers get filled
       two.send(id, 20);
       CHECK(two.reap().size() == 20);
       arrived += two.rig.settle(two.theirs).size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC while it is brought back, and when it is destroyed, whatever its state.
+// The verbs NIC while it is repaired, and when it is destroyed in any state.
 #include <thread>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
@@ -12,13 +12,13 @@ using fake::Side;
 using Kind = proto::NicEvent::Kind;
 using Two = TwoNics<PooledVerbsRig>;
 
-// The data queue fails, with `count` sends at the device.
+// Makes the data queue fail, with `count` sends at the device.
 void fail_data_queue(Two& two, std::size_t count) {
   two.fabric().complete_with(Side::send, IBV_WC_RETRY_EXC_ERR);
   two.send(0, count);
 }
 
-// Until the device has been made ready again; nothing is asked of the NIC meanwhile.
+// Waits until the device has been made ready again, without any call of the NIC.
 class UntilRepaired {
  public:
   explicit UntilRepaired(fake::Fabric& fabric) : fabric_(fabric) {}
@@ -35,7 +35,7 @@ class UntilRepaired {
 }  // namespace
 
 TEST_CASE("verbs NIC: a repair is refused several times, then granted") {
-  // A repair has up to eight steps; each of them may be the one.
+  // A repair has up to eight steps; each of them is refused once.
   for (const std::uint64_t skip : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u}) {
     CAPTURE(skip);
     Two two;
@@ -54,7 +54,7 @@ TEST_CASE("verbs NIC: while it is brought back nothing is posted, on the other q
     fail_data_queue(two, 10);
     const UntilRepaired repaired(two.fabric());
     REQUIRE(hears(two.mine, Kind::down));
-    repaired.wait();  // which nobody has taken note of
+    repaired.wait();  // the test has not polled the event
     two.fabric().hold(true);
     two.send(100, 40, Queue::control);
     for (int round = 0; round < 40; ++round) {
@@ -62,7 +62,7 @@ TEST_CASE("verbs NIC: while it is brought back nothing is posted, on the other q
       (void)receive_all(two.mine, Queue::control);
     }
     REQUIRE(hears(two.mine, Kind::up));
-    CHECK(two.reap().size() == 50);  // and the pool writes over them
+    CHECK(two.reap().size() == 50);  // the pool overwrites their buffers
     two.fabric().hold(false);
     CHECK(two.rig.settle(two.theirs, Queue::control).empty());
     two.works();
@@ -83,12 +83,12 @@ TEST_CASE("verbs NIC: views that are lent outlive a repair") {
   CHECK(two.reap().size() == 10);
   std::array<proto::NicEvent, 1> events;
   REQUIRE(two.mine.events(events) == 1);
-  // Not by receiving, which gives them back.
+  // Wait without receiving, since that would give the lent buffers back.
   REQUIRE(comes_true([&] { return two.mine.events(events) == 1; }));
   REQUIRE(events[0].kind == Kind::up);
   CHECK(exchange(two.rig, two.theirs, two.to_mine, two.theirs, 200) == 0);
   for (std::uint64_t id = 0; id < 20; ++id) CHECK(equals(lent[id], datagram(id, 632)));
-  // Those that were not handed out yet come, and the new ones behind them.
+  // The packets that were not handed out yet arrive, and the new ones behind them.
   CHECK(two.rig.settle(two.mine).size() == 220);
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("verbs NIC: nobody answers for an address, then somebody does") {
     PooledVerbsRig rig;
     Nic& mine = rig.make();
     Nic& theirs = rig.make();
-    rig.fabric.fail(Call::create_ah, error, 2, 2);  // in the middle of the entropies
+    rig.fabric.fail(Call::create_ah, error, 2, 2);  // among the entropies' handles
     CHECK(exchange(rig, mine, open(mine, theirs), theirs, 10) == 10);
   }
 }

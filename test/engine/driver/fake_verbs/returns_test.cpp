@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC that leaves and returns as another one: with other GIDs, on another device. What
-// was sent comes back once, what was registered is registered again, and its address is the new
-// one.
+// A verbs NIC whose device leaves and returns with other GIDs, or as another device. Every send
+// comes back once, the NIC registers its memory again, and it has the new address.
 #include <thread>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
@@ -36,7 +35,7 @@ fake::DeviceSettings device_like(const char* name, const char* gid) {
   return device;
 }
 
-// What is told of it for so long, while nothing changes.
+// Whether the NIC reports no event for a while in which nothing changes.
 bool stays_down(Nic& nic) {
   std::array<proto::NicEvent, 1> events;
   bool heard = false;
@@ -63,13 +62,13 @@ TEST_CASE("verbs NIC: its GID changes: it returns with the new one, on new addre
   }
 }
 
-// Whichever of the resolver's threads was refused, after which time: one that tries again must hear
-// of it, even if it had looked before.
+// Whichever of the resolver's threads was refused, and however late: a thread that tries again must
+// notice the answer, even if it had looked before.
 TEST_CASE("verbs NIC: nobody answers when handles are made anew, then somebody does") {
   Two two;
   for (int round = 0; round < 12; ++round) {
     two.fabric().block_handles(true);
-    two.fabric().fail(Call::create_ah, ETIMEDOUT, 2, 1);  // in the middle of the entropies
+    two.fabric().fail(Call::create_ah, ETIMEDOUT, 2, 1);  // among the entropies' handles
     two.fabric().set_gids(kMine, 1, {row(0, round % 2 == 0 ? "fe80::aa" : "fe80::ab")});
     REQUIRE(hears(two.mine, Kind::down));
     REQUIRE(hears(two.mine, Kind::up));
@@ -96,7 +95,7 @@ TEST_CASE("verbs NIC: a better GID, or another's, changes nothing while its own 
   Two two;
   two.fabric().set_gids(kMine, 1, {row(0, "fe80::a0"), row(1, "10.1.2.3"), row(2, "2001:db8::1")});
   while (two.fabric().events_waiting(kMine) > 0) (void)::poll(nullptr, 0, 1);
-  CHECK(stays_down(two.mine));  // nothing is told of it
+  CHECK(stays_down(two.mine));  // the NIC reports nothing of it
   two.works();
 }
 
@@ -191,7 +190,7 @@ TEST_CASE("verbs NIC: its device is removed and added again, with another GID") 
     two.fabric().remove(kMine, removal);
     REQUIRE(hears(two.mine, Kind::down));
     two.send(200, 30);
-    // All comes back though the device does not, each once, and the device is let go of.
+    // Every send comes back once, although the device does not, and the NIC closes the device.
     std::vector<std::uint64_t> reaped;
     CHECK(comes_true([&] {
       std::array<proto::NicEvent, 1> events;
@@ -204,7 +203,7 @@ TEST_CASE("verbs NIC: its device is removed and added again, with another GID") 
     CHECK(reaped.size() == 110);
     CHECK(std::adjacent_find(reaped.begin(), reaped.end()) == reaped.end());
     CHECK(two.fabric().removed_in_use() == 0);
-    // Memory comes and goes meanwhile.
+    // The user registers and deregisters memory meanwhile.
     std::vector<std::byte> later(100'000);
     CHECK(two.mine.register_memory(later.data(), later.size()) == Status::ok);
     two.mine.deregister_memory(registered.data(), registered.size());
@@ -238,7 +237,7 @@ TEST_CASE("verbs NIC: its device goes again and again, also while it is made ane
     two.fabric().remove(kMine, round % 4 != 0 ? Fabric::Removal::told : Fabric::Removal::silent);
     two.fabric().add(device_like("rxe_a0", "fe80::a0"));
     REQUIRE(hears(two.mine, Kind::down));
-    // At another step of its opening each time.
+    // Opening the device fails at another step each time.
     two.fabric().fail_setup(round, EIO);
     two.comes_up();
     CHECK(two.reap().size() == 20);
@@ -284,7 +283,7 @@ TEST_CASE("verbs NIC: its device returns without memory for all: what it can't r
   Two two;
   two.fabric().remove(kMine);
   two.fabric().add(device_like("rxe_a0", "fe80::a0"));
-  two.fabric().fail(Call::reg_mr, ENOMEM, 0, 1);  // the first that is registered is the headers'
+  two.fabric().fail(Call::reg_mr, ENOMEM, 0, 1);  // headers are registered first
   two.returns(0);
   CHECK(two.mine.stats(Queue::data).send.copied > 0);
 }
@@ -302,7 +301,7 @@ TEST_CASE("verbs NIC: who can't be reached delays nobody, and nothing else") {
     return comes_true([&] { return two.mine.open_remote(address, handle) == Status::ok; });
   };
   RemoteHandle handle = proto::kNoRemote;
-  // Several that fail, and then block at each retry for as long as anybody cares to look.
+  // Several addresses whose lookups fail, and whose retries then block until the test lets go.
   const std::vector<std::string> dead{"fe80::f1", "fe80::f2", "fe80::f3", "fe80::f4"};
   std::vector<proto::NicAddress> nowhere;
   std::vector<fake::Gid> gids;
@@ -327,7 +326,7 @@ TEST_CASE("verbs NIC: who can't be reached delays nobody, and nothing else") {
   for (const char* const gid : {"fe80::1:1", "fe80::1:2", "fe80::1:3"}) {
     CHECK(opens(address_of(gid)));
   }
-  // A repair does not wait for them either.
+  // A repair does not wait for those retries either.
   two.fabric().complete_with(fake::Side::send, IBV_WC_RETRY_EXC_ERR);
   two.send(0, 10);
   two.recovers(10);

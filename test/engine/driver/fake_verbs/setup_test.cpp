@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC and everything that can fail while it is made: one clear sentence each, and
-// nothing is left behind (the double counts what exists).
+// The verbs NIC and every step that can fail while it is made. Each failure gives one clear
+// sentence and leaves nothing behind (the double counts the objects that exist).
 #include <set>
 
 #include "hawser/engine.hpp"
@@ -13,7 +13,7 @@ using Catch::Contains;
 using Catch::EndsWith;
 using fake::Call;
 
-// Why there can be no NIC on rxe_a0; empty if there can.
+// The reason why no NIC can be made on rxe_a0; empty if one can.
 std::string refusal(const engine::VerbsNicConfig& config = verbs_config(kMine)) {
   SimplePool pool(4);
   try {
@@ -48,9 +48,9 @@ TEST_CASE("verbs NIC: each call of its making fails once") {
       CHECK(cables.fabric.objects() == 0);
     }
   }
-  // A queue pair is asked for again without room inside requests, twice in five rounds; and the
-  // table of GIDs with room for more, once. A completion queue that is not offered (EINVAL) is made
-  // the older way, all three of them.
+  // In two of five rounds the driver asks for a queue pair again, without inline room; once it asks
+  // for the GID table again, with room for more. If an extended completion queue is not offered
+  // (EINVAL), it makes all three of them the older way.
   CHECK(survived == (devices_are_extended() ? 14 : 11));
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("verbs NIC: that devices can't be listed is not that there are none") 
   CHECK(engine::verbs_ports().size() == 4);
 }
 
-// A device's driver locks memory for queues, too, and that may be where the limit is met first.
+// A device's driver locks memory for queues too, and may reach the limit first.
 TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so") {
   struct {
     Call call;
@@ -123,20 +123,20 @@ TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so
   for (const auto& row : table) {
     CAPTURE(row.what, row.error);
     Cables cables = make_cables();
-    constexpr std::uint64_t kTries = 4;  // by newer calls and older ones, and without room inside
+    constexpr std::uint64_t kTries = 4;  // newer and older calls, with and without inline room
     cables.fabric.fail(row.call, row.error, 0, kTries);
     CHECK_THAT(refusal(), Contains("verbs:rxe_a0: ") && Contains(row.what) && Contains(row.words));
   }
 }
 
-// The first is that of sends.
+// The first completion queue is that of the sends.
 TEST_CASE("verbs NIC: a completion queue of receives that can't be made says so too") {
   Cables cables = make_cables();
   cables.fabric.fail(Call::create_cq, ENOMEM, 1, 1);
   CHECK_THAT(refusal(), Contains("no completion queue of ") && Contains("ulimit -l unlimited"));
 }
 
-// The threads that make its address handles end, whatever they are about to do.
+// The threads that make the NIC's address handles end, whatever they are about to do.
 TEST_CASE("verbs NIC: one that is refused as soon as its threads have begun ends them") {
   for (int i = 0; i < 5000; ++i) {
     Cables cables = make_cables();
@@ -166,7 +166,7 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
     CHECK_THAT(with([&](Port& port) { port.mtu = static_cast<std::uint8_t>(code); }),
                Contains("states no MTU") && Contains("; update the drivers"));
   }
-  CHECK(with([](Port& port) { port.speed = 77; }).empty());  // unknown speed: said to be unknown
+  CHECK(with([](Port& port) { port.speed = 77; }).empty());  // shown as an unknown speed
 }
 
 TEST_CASE("verbs NIC: who asks for a port that a device lacks learns which it has") {
@@ -193,7 +193,7 @@ TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
   cables.fabric.set_gids(kMine, 1, rows);
   SimplePool pool(4);
   {
-    // The best lies where it can't be used.
+    // The best GID has an index that no address handle can name.
     const engine::VerbsNic nic(verbs_config(kMine), pool);
     engine::VerbsAddress address;
     REQUIRE(from_nic_address(nic.address(), address));

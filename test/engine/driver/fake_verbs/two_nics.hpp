@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two verbs NICs over the double, at the two ends of a cable, and what the tests of errors ask of
-// them: that what was taken comes out of reap, each cookie once, and that they recover.
+// Two verbs NICs over the double, at the two ends of a cable. The tests of errors share their
+// checks: the NIC gives back each cookie exactly once, and it recovers.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct TwoNics {
 
   fake::Fabric& fabric() { return rig.fabric; }
 
-  // Hands over `count` datagrams with the cookies `first` and up; too long to travel in requests.
+  // Hands over `count` datagrams with the cookies `first` and up, too long to be sent inline.
   // The payloads stay readable until forget_sent().
   void send(std::uint64_t first, std::size_t count, Queue queue = Queue::data) {
     Burst& burst = sent_.emplace_back(rig.pool);
@@ -41,11 +41,11 @@ struct TwoNics {
     }
     REQUIRE(burst.send(mine) == count);
   }
-  // What comes out of reap now; what has come out is the sender's, who writes over it.
+  // Reaps once. The sender owns the reaped buffers again and overwrites them.
   std::vector<std::uint64_t> reap() { return reap_all(mine); }
 
-  // Comes down and up again where it is now, all having been given back; and so are the handles of
-  // each end for the other.
+  // Checks that the NIC goes down, comes up at its new address and gives all sends back. Each end
+  // opens the other anew.
   void returns(std::size_t cookies) {
     REQUIRE(hears(mine, Kind::down));
     comes_up();
@@ -59,13 +59,13 @@ struct TwoNics {
   void opens_anew() {
     theirs.close_remote(to_mine);
     to_mine = open(theirs, mine);
-    // Until its address handles are made anew.
+    // Waits until the NIC has made its address handles anew.
     RemoteHandle same = proto::kNoRemote;
     while (mine.open_remote(theirs.address(), same) == Status::again) (void)::poll(nullptr, 0, 1);
     CHECK(same == to_theirs);
     mine.close_remote(same);
   }
-  // Comes down and up again, having given all back.
+  // Checks that the NIC goes down, comes up again and has given all sends back.
   void recovers(std::size_t cookies) {
     REQUIRE(hears(mine, Kind::down));
     REQUIRE(hears(mine, Kind::up));
@@ -74,7 +74,7 @@ struct TwoNics {
     CHECK(std::adjacent_find(reaped.begin(), reaped.end()) == reaped.end());
     works();
   }
-  // Both queues, both ways, and nothing of before is left.
+  // Checks both queues in both directions, and that nothing remains from before.
   void works() {
     (void)rig.settle(mine);
     (void)rig.settle(theirs);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs NIC's descriptors: readable when something is to be done, and only then, also after it
-// was brought back. One that stays readable is a thread that never sleeps.
+// The descriptors of the verbs NIC are readable exactly when there is something to do, also after a
+// repair. If one stayed readable, a thread would never sleep.
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
 
 namespace hawser::test {
@@ -19,7 +19,7 @@ class Waking {
   [[nodiscard]] bool is_readable(int milliseconds) {
     return ::poll(polled_.data(), count_, milliseconds) > 0;
   }
-  // As who wants to sleep does: looks again as long as arming asks for it. How many came.
+  // Prepares to sleep: polls as long as arming asks for it. Returns how many packets came.
   std::size_t arm() {
     std::size_t came = 0;
     while (nic_.arm()) {
@@ -28,8 +28,8 @@ class Waking {
     }
     return came;
   }
-  // Whether nothing wakes any more: arms, and looks for events at every wake-up, as a thread of the
-  // engine does. One that finds nothing may be late from the NIC's helper; it is not repeated.
+  // Whether nothing wakes any more. Arms, and polls events at every wake-up, as a thread of the
+  // engine does. One vain wake-up may come late from the NIC's helper; it does not repeat.
   bool becomes_quiet() {
     std::array<proto::NicEvent, 1> events;
     bool quiet = false;
@@ -106,7 +106,7 @@ TEST_CASE("verbs NIC: while its port is down nothing wakes") {
   two.fabric().set_port(kMine, 1, IBV_PORT_DOWN);
   two.send(0, 30);
   REQUIRE(hears(two.mine, Kind::down));
-  // But for what the NIC has to tell: that the sends are over.
+  // The only exception is the NIC's report that the sends have ended.
   std::array<proto::NicEvent, 1> events;
   std::size_t reaped = 0;
   bool quiet = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs NIC puts on the wire and reads from it, where soft RoCE can't show it: flow
-// labels, marks of congestion over IPv4, InfiniBand.
+// The verbs NIC's fields on the wire, written and read, in cases that soft RoCE can't show: flow
+// labels, congestion marks over IPv4, InfiniBand.
 #include <set>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
@@ -8,7 +8,7 @@
 namespace hawser::test {
 namespace {
 
-// As the kernel makes a RoCE source port of a label.
+// The RoCE source port that the kernel derives from a flow label.
 std::uint16_t source_port(std::uint32_t flow_label) {
   return ibv_flow_label_to_udp_sport(flow_label);
 }
@@ -66,7 +66,7 @@ TEST_CASE("verbs NIC: on InfiniBand a remote is a LID, and there is one way to i
 
 TEMPLATE_TEST_CASE("verbs NIC: marks of congestion are read, whatever lies before them", "",
                    PooledVerbsRig, PooledV4Rig) {
-  // Over IPv4, 20 bytes of anything come first; these look like a marked IPv6 header.
+  // Over IPv4, 20 arbitrary bytes come first. These look like a marked IPv6 header.
   for (const unsigned filler : {0x00u, 0xffu, 0x6fu, 0x63u, 0x45u}) {
     CAPTURE(filler);
     TwoNics<TestType> two;

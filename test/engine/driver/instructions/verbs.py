@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the instructions that the verbs driver spends on a packet, with valgrind: docs/verbs.md has the table.
+"""Counts the verbs driver's instructions per packet, with valgrind: docs/verbs.md has the table.
 
     verbs.py SCENES [--update]
 
-SCENES is the program of verbs_scenes.cpp. Counts are the same on every host of one compiler; they are held against
-verbs.json beside this file, and more than a tenth above it fails. --update writes that file.
+SCENES is the program of verbs_scenes.cpp. One compiler gives the same counts on every host. The
+script compares them with verbs.json beside this file, and fails if one is more than a tenth above.
+--update writes that file.
 """
 import os
 import pathlib
@@ -17,13 +18,13 @@ import callgrind  # noqa: E402
 RECORD = pathlib.Path(__file__).with_suffix(".json")
 PACKETS = 32 * 100
 ROUNDS = 100
-# What is sent; and whether the double offers ibv_wr_* and ibv_start_poll.
+# How the payload is sent, and whether the double offers ibv_wr_* and ibv_start_poll.
 SCENES = [("in_place", False), ("copied", False), ("inlined", False), ("in_place", True)]
 STEPS = {"send": PACKETS, "reap": PACKETS, "receive": PACKETS, "idle": ROUNDS}
 
 
 def count(program, scene, newer, step):
-    """By whom: instructions a packet (idle: a turn) of the driver, and of the double that stands for the library."""
+    """Instructions per packet (idle: per turn) of the driver, and of the double for the library."""
     env = {**os.environ, **({"HAWSER_FAKE_EXTENDED": "1"} if newer else {})}
     driver = double = 0
     for spent, name in callgrind.count([program, scene], f"*measured_{step}*", env):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What verbs.py counts the instructions of: bursts through two verbs NICs over the double, whose
-// share is told apart. Each measured_ function is where valgrind begins and ends to count.
+// Bursts through two verbs NICs over the double, for verbs.py, which counts instructions and keeps
+// the double's apart. Each measured_ function is where valgrind begins and ends to count.
 #include <catch2/catch.hpp>
 
 #include "test/engine/driver/fake_verbs/two_nics.hpp"
@@ -9,7 +9,7 @@ namespace hawser::test {
 namespace {
 
 constexpr std::size_t kBurst = 32;
-constexpr std::size_t kRounds = 100;  // verbs.py knows
+constexpr std::size_t kRounds = 100;  // as in verbs.py
 
 [[gnu::noinline]] std::size_t measured_send(Nic& nic, std::span<const TxPacket> packets) {
   const std::size_t sent = nic.tx_burst(packets);
