@@ -32,8 +32,8 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
 # In this folder dpkg-shlibdeps finds a library of another package of this build.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 
-# These texts give the sources and licences of the package's files, and the changes. They name no
-# versions of the build's packages.
+# The copyright file gives the sources of the package's files and their licences. The changelog
+# names no changes, since a package of one version has none to tell.
 set(texts ${PROJECT_BINARY_DIR}/package)
 file(READ ${PROJECT_SOURCE_DIR}/cmake/package/copyright copyright)
 foreach(part libdpdk-dev libboost-dev libcli11-dev nlohmann-json3-dev)

@@ -68,7 +68,7 @@ class Pair {
     receive.peer = peer == kPeers ? kAnyPeer : PeerId{peer};
     receive.context = where >> 7;
     receive.tag = tag % 4;
-    // The mask is the whole tag, empty, or one of more others than there are views for.
+    // The mask is the whole tag, empty, or one of many others, more than there are views for.
     receive.mask = mask % 2 == 0 ? ~std::uint64_t{0} : mask < 64 ? 0 : std::uint64_t{mask} << 1;
     return receive;
   }

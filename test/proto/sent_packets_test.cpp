@@ -44,7 +44,7 @@ TEST_CASE("sent_packets__say_how_many_have_a_place_when_the_pool_is_short") {
   CHECK(pool.available() == 0);
 }
 
-// The window itself has room for the blocks of small messages. Bulk takes a directory for as long
+// The window itself names the few blocks of small messages. Bulk takes a directory for as long
 // as it lasts. Without a directory the window is short.
 TEST_CASE("sent_packets__take_a_directory_for_bulk_alone") {
   SentBlockPool pool(7);

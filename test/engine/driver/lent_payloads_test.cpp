@@ -116,7 +116,7 @@ TEST_CASE("lent payloads: a send is over when the receiver has given the view ba
     CHECK(equals(two.packets[i], datagram(i, kHeader)));
     CHECK(two.packets[i].datagram_bytes() == kHeader + kPayload);
   }
-  CHECK(two.reap_long().empty());  // the receiver may read, so no patience ends
+  CHECK(two.reap_long().empty());  // the receiver may still read them
   CHECK(two.pool.in_use() == 3);
   two.give_back();
   CHECK(reap_all(*two.a) == std::vector<std::uint64_t>{0, 1, 2});
@@ -189,7 +189,7 @@ TEST_CASE("lent payloads: a receiver that goes, or moves, gives all of them back
   Lending two;
   Burst burst(two.pool);
   two.send(burst, 0, 3);
-  REQUIRE(two.b->rx_burst(Queue::data, std::span(two.packets).first(1)) == 1);  // the others unseen
+  REQUIRE(two.b->rx_burst(Queue::data, std::span(two.packets).first(1)) == 1);  // one of three
   CHECK(reap_all(*two.a).empty());
   SECTION("it goes") { two.b.reset(); }
   SECTION("it moves") {

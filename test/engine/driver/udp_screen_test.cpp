@@ -15,7 +15,7 @@ namespace {
 namespace wire = proto::wire;
 using engine::UdpNic;
 
-// Peers 0 to 255 of an endpoint whose random token is 0x12345600.
+// Peers 0 to 255 of an endpoint that has drawn 0x12345600 for the field `receiver`.
 constexpr proto::Screen kScreen{0xffffff00, 0x12345600};
 constexpr std::uint32_t kName = 0x123456a7;
 constexpr std::uint32_t kAnotherName = 0x123457a7;

@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("handles are dense from 0, when none is free the answer is ag
   nic.close_remote(freed);
   nic.close_remote(freed);
   CHECK(open(nic, late) == freed);
-  // The freed handle no longer reaches the NIC that was opened under it.
+  // The reused handle reaches the new NIC, and not the one that it named before.
   Burst burst(rig.pool);
   burst.add({.id = 1, .remote = freed});
   rig.send_all(nic, burst);

@@ -49,7 +49,8 @@ TEST_CASE("verbs NIC: what asks for a place takes no handle from sends in flight
   }
   REQUIRE(burst.send(two.mine) == 5);
   two.mine.close_remote(to_second);
-  // The table has two places, both for one port now: `second` still has handles, but no place.
+  // The table's two places are taken again, by two NICs at one port. `second` has address handles,
+  // but no place.
   const RemoteHandle beside_first = reach(two, neighbour(two, "fe80::b7", 18));
   RemoteHandle none = proto::kNoRemote;
   CHECK(two.mine.open_remote(second, none) == Status::again);

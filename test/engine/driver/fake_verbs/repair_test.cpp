@@ -35,7 +35,7 @@ class UntilRepaired {
 }  // namespace
 
 TEST_CASE("verbs NIC: a repair is refused several times, then granted") {
-  // A repair has up to eight steps; each of them is refused once.
+  // A repair has up to eight steps. Each of them in turn is the one that is refused.
   for (const std::uint64_t skip : {0u, 1u, 2u, 3u, 4u, 5u, 6u, 7u}) {
     CAPTURE(skip);
     Two two;

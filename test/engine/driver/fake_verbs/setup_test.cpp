@@ -48,9 +48,9 @@ TEST_CASE("verbs NIC: each call of its making fails once") {
       CHECK(cables.fabric.objects() == 0);
     }
   }
-  // In two of five rounds the driver asks for a queue pair again, without inline room; once it asks
-  // for the GID table again, with room for more. If an extended completion queue is not offered
-  // (EINVAL), it makes all three of them the older way.
+  // With each of the five errors the driver asks for two queue pairs again, without inline room.
+  // Once it asks for the GID table again, with room for more. If extended completion queues are not
+  // offered (EINVAL), it makes all three of them the older way.
   CHECK(survived == (devices_are_extended() ? 14 : 11));
 }
 
