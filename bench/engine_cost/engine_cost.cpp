@@ -5,7 +5,8 @@
 // of all rounds; cases take turns.
 //   `protocol`: over a pair of NICs that hand packets over in place (passing_nic.hpp). Receives
 //   have
-//     no bytes, so that every fragment is claimed and none is copied.
+//     no bytes, so that every fragment is claimed and none is copied. `N NICs`: each side has so
+//     many.
 //   `memory`: over memory NICs, which copy each packet once; beside the same packets without a
 //     protocol. `copied`: into a buffer that stays in the cache. `from and to DRAM`: messages and
 //     receives go through 64 MiB each, beside memcpy over the same memory.
@@ -41,6 +42,24 @@ const std::vector<Case> kCases{
     {"protocol, 1 MiB", {.passing = true}, {.message_bytes = 1 << 20, .messages = 400}},
     {"protocol, 8 B",
      {.passing = true},
+     {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
+    {"protocol, 1 MiB, 2 NICs",
+     {.passing = true, .nics = 2},
+     {.message_bytes = 1 << 20, .messages = 400}},
+    {"protocol, 1 MiB, 4 NICs",
+     {.passing = true, .nics = 4},
+     {.message_bytes = 1 << 20, .messages = 400}},
+    {"protocol, 1 MiB, 8 NICs",
+     {.passing = true, .nics = 8},
+     {.message_bytes = 1 << 20, .messages = 400}},
+    {"protocol, 8 B, 2 NICs",
+     {.passing = true, .nics = 2},
+     {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
+    {"protocol, 8 B, 4 NICs",
+     {.passing = true, .nics = 4},
+     {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
+    {"protocol, 8 B, 8 NICs",
+     {.passing = true, .nics = 8},
      {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
     {"protocol, 8 B, unpacked",
      {.passing = true, .unpacked = true},

@@ -16,7 +16,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "test" / "s
 import callgrind  # noqa: E402
 
 RECORD = pathlib.Path(__file__).with_suffix(".json")
-CASES = ["protocol, 1 MiB", "protocol, 8 B", "protocol, 8 B, unpacked"]
+CASES = [f"protocol, {size}{nics}" for size in ("1 MiB", "8 B") for nics in ("", ", 2 NICs", ", 4 NICs", ", 8 NICs")]
+CASES.append("protocol, 8 B, unpacked")
 
 
 def arguments(case):

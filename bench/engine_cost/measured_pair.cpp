@@ -30,10 +30,16 @@ struct Side {
   Side(const PairConfig& what, const std::shared_ptr<engine::MemoryFabric>& fabric,
        std::uint8_t number)
       : pool(16384), own_time(what.own_time) {
-    if (what.passing) {
-      passing = std::make_unique<PassingNic>(number, pool);
-    } else {
-      memory = std::make_unique<engine::MemoryNic>(fabric, engine::MemoryNicConfig{}, pool);
+    for (std::uint8_t i = 0; i < what.nics; ++i) {
+      if (what.passing) {
+        const auto nic = static_cast<std::uint8_t>(number * proto::Endpoint::kMaxNics + i);
+        passing.push_back(std::make_unique<PassingNic>(nic, pool));
+        nics.push_back(passing.back().get());
+      } else {
+        memory.push_back(
+            std::make_unique<engine::MemoryNic>(fabric, engine::MemoryNicConfig{}, pool));
+        nics.push_back(memory.back().get());
+      }
     }
     proto::EndpointConfig config;
     config.endpoint_id = config.seed = number;
@@ -41,7 +47,6 @@ struct Side {
     if (what.unpacked) config.tunables.pack_messages = 0;
     if (what.traced) config.trace = count_record;
     config.trace_context = &records;
-    nics[0] = what.passing ? static_cast<proto::Nic*>(passing.get()) : memory.get();
     endpoint = std::make_unique<proto::Endpoint>(config, nics, pool);
   }
   void connect(const Side& other) {
@@ -51,9 +56,9 @@ struct Side {
   }
 
   engine::StackPacketPool pool;
-  std::unique_ptr<PassingNic> passing;
-  std::unique_ptr<engine::MemoryNic> memory;
-  std::array<proto::Nic*, 1> nics{};
+  std::vector<std::unique_ptr<PassingNic>> passing;
+  std::vector<std::unique_ptr<engine::MemoryNic>> memory;
+  std::vector<proto::Nic*> nics;
   std::uint64_t records = 0;
   std::unique_ptr<proto::Endpoint> endpoint;
   PeerId peer{};
@@ -134,9 +139,9 @@ struct MeasuredPair::Sides {
 MeasuredPair::MeasuredPair(const PairConfig& config) : sides_(std::make_unique<Sides>(config)) {
   Side& a = sides_->a;
   Side& b = sides_->b;
-  if (config.passing) {
-    a.passing->join(*b.passing);
-    b.passing->join(*a.passing);
+  for (std::size_t i = 0; i < a.passing.size(); ++i) {
+    a.passing[i]->join(*b.passing[i]);
+    b.passing[i]->join(*a.passing[i]);
   }
   a.connect(b);
   b.connect(a);

@@ -14,6 +14,7 @@ struct PairConfig {
   bool traced = false;
   bool unpacked = false;  // each message in a packet of its own
   bool own_time = false;  // a turn a microsecond after the last, in every run
+  std::uint8_t nics = 1;  // of each side
 };
 
 struct Load {
