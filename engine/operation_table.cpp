@@ -8,7 +8,8 @@ namespace hawser::engine {
 OperationTable::OperationTable(std::size_t max_operations)
     : slots_(max_operations), free_(max_operations, WordRing::Consumers::many) {
   for (std::uint64_t index = 0; index < max_operations; ++index) {
-    HAWSER_ASSERT(free_.push(index));
+    const bool pushed = free_.push(index);
+    HAWSER_ASSERT(pushed);
   }
 }
 
@@ -22,7 +23,8 @@ OperationSlot* OperationTable::take(OperationId& operation) {
 }
 
 void OperationTable::give(std::span<const std::uint64_t> indices) {
-  HAWSER_ASSERT(indices.empty() || free_.push(indices), "more slots come back than were taken");
+  const bool pushed = indices.empty() || free_.push(indices);
+  HAWSER_ASSERT(pushed, "more slots come back than were taken");
 }
 
 }  // namespace hawser::engine

@@ -103,10 +103,10 @@ class Endpoint {
   // before, or now.
   void transmit(Time now);
 
-  // One pass, in two halves. begin_turn reaps, receives from every NIC and expires timers.
-  // finish_turn acknowledges and sends. Each gets the time at which it starts: time spent in the
-  // first half (copies, being descheduled) is no delay of the fabric. The two alternate; turn calls
-  // both.
+  // One pass, in two halves. begin_turn reaps and receives from every NIC. finish_turn
+  // expires timers, acknowledges and sends. Each gets the time at which it starts: time spent in
+  // the first half (copies, being descheduled) is no delay of the fabric. The two alternate; turn
+  // calls both.
   void begin_turn(Time now);
   TurnResult finish_turn(Time now);
   TurnResult turn(Time now) {

@@ -3,7 +3,7 @@
 // operation's name, and the completions that wait for the caller.
 //
 // Invariant: a live operation has two places in the ring of completions, one for its end and one
-// for the release of its buffer, so that a completion always finds room.
+// for the release of its buffer. A completion therefore always finds room.
 #pragma once
 
 #include <cstddef>
@@ -61,8 +61,7 @@ class Operations {
       slot.live = false;
       --live_;
     }
-    const bool has_room = completions_.push(completion);
-    HAWSER_ASSERT(has_room);
+    completions_.put(completion);
   }
   // Moves completions to the caller; returns how many.
   std::size_t poll(std::span<Completion> completions) {

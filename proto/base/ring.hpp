@@ -32,6 +32,12 @@ class Ring {
     return true;
   }
 
+  // The same, for who knows that there is room.
+  void put(T value) {
+    const bool had_room = push(std::move(value));
+    HAWSER_ASSERT(had_room);
+  }
+
   // Removes the oldest element and returns it.
   T pop() {
     HAWSER_ASSERT(!empty());

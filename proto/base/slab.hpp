@@ -69,6 +69,13 @@ class Slab {
     return object;
   }
 
+  // The same, for who knows that one is left.
+  T& allocate(SlabId& id) {
+    T* const object = try_allocate(id);
+    HAWSER_ASSERT(object != nullptr);
+    return *object;
+  }
+
   // Ends the object's life: its names are void from here on.
   void free(std::uint32_t index) {
     HAWSER_ASSERT(is_live(index), "freed twice, or never allocated");

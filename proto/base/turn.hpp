@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What holds for the present pass of the poll loop, and where its results go: counters,
-// completions, events and trace records. proto/endpoint/turn.cpp is the pass itself.
+// completions, events and trace records. proto/endpoint/pass.cpp is the pass itself.
 //
 // Time. `now` is when the half of the pass began that is under way, or when the caller made the
 // call that is under way. A pass is late if this end was away just before it or in the middle of
@@ -61,7 +61,7 @@ class Turn {
 
   // ---- calls between passes
   void call(Time at) { now_ = later(now_, at); }
-  // What the call has made pending is due: the next pass is not late, however soon it comes.
+  // The call has left something to do at once: a pass is due now.
   void ask_for_pass() { asked_wake_ = earlier(asked_wake_, now_); }
 
   // ---- the pass, in this order

@@ -146,7 +146,7 @@ struct Endpoint::Core {
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
   std::uint32_t receiving_peer = kNoIndex;
 
-  // ---- turn.cpp
+  // ---- pass.cpp
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void drop(DropReason reason) {
@@ -347,7 +347,7 @@ struct Endpoint::Core {
   // ---- stalls.cpp
   void watch_progress(Peer& peer);
 
-  // ---- paths.cpp
+  // ---- life_cycle.cpp
   [[nodiscard]] bool has_way(Peer& peer, Path& path);
   [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
   void ask_elsewhere(Peer& peer, const Path& path);
@@ -396,7 +396,7 @@ struct Endpoint::Core {
   void trace_receive(TraceKind kind, const IncomingMessage& message, std::uint8_t cause,
                      std::uint32_t fragment, std::uint32_t detail) const;
 
-  // ---- receive.cpp
+  // ---- arrivals.cpp
   void on_floor(Peer& peer, std::uint32_t wire_floor);
   [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
   [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,

@@ -2,7 +2,7 @@
 // Messages of one fragment that come in their turn and find their receive posted. They go from the
 // packet into the receive's buffer, without a descriptor.
 //
-// One step does the work of receive.cpp and receives.cpp, and leaves the same state. Everything
+// One step does the work of arrivals.cpp and receives.cpp, and leaves the same state. Everything
 // less simple goes through them: a number out of turn, a known one, no receive, or a peer that
 // waits for a descriptor.
 #include <algorithm>
@@ -55,7 +55,9 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
 
   const auto status =
       taken == bytes ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
-  HAWSER_ASSERT(peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(status)));
+  const bool was_set =
+      peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
+  HAWSER_ASSERT(was_set);
   say_status(peer, number, status);
   owe_soon(peer);
   const Hint hint = group_of(envelope, *receive);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A message that a peer sends to this endpoint, from its first fragment or envelope on. Plain data:
-// the rules live in receive.cpp, receives.cpp, expect.cpp and grants.cpp.
+// the rules live in arrivals.cpp, receives.cpp, expect.cpp and grants.cpp.
 #pragma once
 
 #include <algorithm>

@@ -81,20 +81,20 @@ bool MessageTable::take_block(std::uint64_t number) {
       pool_->release(1);
       reserved_ = false;
     }
-    HAWSER_ASSERT(pool_->try_allocate(taken) != nullptr);
+    pool_->allocate(taken);
     front_ = taken.index;
     return true;
   }
   const bool has_directory = directory_of(number) != kNoIndex;
   const std::uint32_t needed = has_directory ? 1 : root_ != kNoIndex ? 2 : 3;
   if (pool_->available() < needed) return false;
-  HAWSER_ASSERT(pool_->try_allocate(taken) != nullptr);
+  pool_->allocate(taken);
   if (!has_directory) {
     SlabId directory;
-    HAWSER_ASSERT(pool_->try_allocate(directory) != nullptr);
+    pool_->allocate(directory);
     if (root_ == kNoIndex) {
       SlabId root;
-      HAWSER_ASSERT(pool_->try_allocate(root) != nullptr);
+      pool_->allocate(root);
       root_ = root.index;
     }
     name(root_, root_place(number), directory.index);

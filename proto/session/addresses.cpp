@@ -4,7 +4,8 @@
 // carries data.
 //
 // Timer of a READY peer: `call_at`, the next announcement, armed until a WELCOME answers one. An
-// end that finds no working path announces its addresses too, as an answer shows a way (paths.cpp).
+// end that finds no working path announces its addresses too, as an answer shows a way
+// (life_cycle.cpp).
 //
 // Invariant: an address is learned only from a session packet that echoes our token. The paths to
 // it are then DOWN, until two full-size probes are answered.

@@ -5,8 +5,8 @@
  *   sender      a message is UNDER WAY, ASKING or DONE (§7); its fragments go over paths, are lost
  *               by the gap rule or by evacuation, and are sent again (transmit, path_acks, send.cpp)
  *   paths       UP, SUSPECT, DOWN, PROBING at A, with silence, evacuation, probes, PTO, and the
- *               driver's events (paths.cpp, §10)
- *   receiver    a fragment's claim, finished entries, the floor, statuses (receive.cpp)
+ *               driver's events (life_cycle.cpp, §10)
+ *   receiver    a fragment's claim, finished entries, the floor, statuses (arrivals.cpp)
  *   sessions    IDLE, CALLING, ANSWERED, READY, FAILED at both ends, incarnations, HELLO, WELCOME,
  *               RESET, peer_timeout, a process that dies and comes back (handshake, session,
  *               failure, closing.cpp, §6 and §12)

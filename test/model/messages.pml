@@ -51,7 +51,7 @@ inline find_floor() {
   od
 }
 
-/* ---- path_acks.cpp, paths.cpp ---- */
+/* ---- path_acks.cpp, life_cycle.cpp ---- */
 
 /* The packet in flight there is lost, and queued for retransmission. */
 inline lose(p) {
@@ -218,7 +218,7 @@ inline on_control(p, ack, ends, wanted) {
   k = 0
 }
 
-/* ---- receive.cpp ---- */
+/* ---- arrivals.cpp ---- */
 
 inline on_floor(floor_said) {
   if

@@ -147,8 +147,8 @@ def rule_include(source):
             yield number, f"{source.path} may not include {target}"
 
 
-# The folders of proto/, the lowest first: each may include itself and those before it. proto/ itself
-# has what all of them may know, the NIC contract, and what only the highest may, the endpoint.
+# The folders of proto/, the lowest first: each may include itself and those before it. Two headers
+# lie in proto/ itself. All folders may include the NIC contract, only the highest the endpoint.
 FLOORS = ("base", "wire", "path", "message", "session", "endpoint")
 HIGHEST_ALONE = "proto/endpoint.hpp"
 # The state that they still share. Their sources work on it; no header below it may know it.
@@ -291,6 +291,8 @@ BANS = (
         except_for=("proto/base/assert.cpp",)),  # the last words of a broken invariant
     Ban(re.compile(r"(?<![\w.])assert\s*\(|<cassert>|<assert\.h>"),
         "assert() is gone in release: HAWSER_ASSERT"),
+    Ban(re.compile(r"HAWSER_ASSERT\(.*\b(push|pop|put|set|insert|erase|try_\w+)\("),
+        "an assertion has no side effect: do it first, then assert on the result"),
     Ban(re.compile(r"\busing\s+namespace\b"), "no using namespace in headers", FOLDERS, True),
 )
 

@@ -103,6 +103,7 @@ BAD = (
     ("virtual", "test/proto/codec_test.cpp", "int pid = fork();\n"),
     ("virtual", "test/proto/codec_test.cpp", "auto t = std::chrono::steady_clock::now();\n"),
     ("virtual", "test/proto/codec_test.cpp", "#include <sys/wait.h>\n"),
+    ("ban", "proto/a.cpp", "void f() { HAWSER_ASSERT(ring.push(1)); }\n"),
     ("unfinished", "tool/a.cpp", "// TO" "DO: later\n"),
     ("unfinished", "docs/a.md", "FIX" "ME\n"),
     ("machine_path", "tool/a.cpp", '// see /ho' 'me/me/x\n'),

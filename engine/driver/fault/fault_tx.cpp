@@ -126,7 +126,7 @@ void FaultNic::hold_with_fate(const TxPacket& packet, const Fate& fate) {
 void FaultNic::complete(const TxPacket& packet) {
   pool_.give({&packet.buffer, 1});
   if (packet.cookie != TxPacket::kNoCookie) {
-    HAWSER_ASSERT(completions_.push({packet.cookie, now_ + settings_.late_reap}));
+    completions_.put({packet.cookie, now_ + settings_.late_reap});
   }
 }
 
@@ -184,7 +184,7 @@ void FaultNic::collect() {
     for (std::size_t i = 0; i < got; ++i) {
       const Slot slot = own_slot(cookies[i]);
       if (slot == HeldPackets::kNoSlot) {
-        HAWSER_ASSERT(completions_.push({cookies[i], now_ + settings_.late_reap}));
+        completions_.put({cookies[i], now_ + settings_.late_reap});
       } else {
         tx_.held.free(slot);
         --own_sends_;

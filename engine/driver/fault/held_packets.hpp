@@ -49,7 +49,7 @@ class HeldPackets {
 
   void hold_until(Slot slot, proto::Time due);
   void hold_behind(Slot slot, std::uint32_t packets, proto::Time latest);
-  void make_ready(Slot slot) { HAWSER_ASSERT(ready(packets_[slot].queue).push(slot)); }
+  void make_ready(Slot slot) { ready(packets_[slot].queue).put(slot); }
 
   // A packet of `queue` overtakes those that are held behind others.
   void passed(proto::Queue queue);

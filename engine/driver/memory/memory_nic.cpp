@@ -130,7 +130,7 @@ std::size_t MemoryNic::tx_burst(std::span<const TxPacket> packets) {
   for (const TxPacket& packet : packets.first(count)) {
     Send send{.buffer = packet.buffer, .cookie = packet.cookie};
     deliver(packet, send);
-    HAWSER_ASSERT(sends_.push(std::move(send)));
+    sends_.put(std::move(send));
   }
   return count;
 }

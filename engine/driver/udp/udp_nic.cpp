@@ -155,7 +155,7 @@ void UdpNic::complete(std::span<const TxPacket> packets) {
     for (std::size_t i = 0; i < count; ++i) {
       buffers[i] = packets[i].buffer;
       if (packets[i].cookie != TxPacket::kNoCookie) {
-        HAWSER_ASSERT(cookies_.push(packets[i].cookie));
+        cookies_.put(packets[i].cookie);
       }
     }
     pool_.give(std::span(buffers).first(count));

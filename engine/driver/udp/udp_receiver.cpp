@@ -165,7 +165,7 @@ std::size_t UdpReceiver::accept(std::uint32_t index, const mmsghdr& header) {
     stats_.by_other_devices += pieces;
   }
   if (pieces > 1 && piece % kAlignment != 0) align_pieces(slab(index), bytes, piece);
-  HAWSER_ASSERT(pending_.push({index, 0, bytes, piece, notes.congestion_experienced}));
+  pending_.put({index, 0, bytes, piece, notes.congestion_experienced});
   return pieces;
 }
 

@@ -98,7 +98,7 @@ void VerbsReceiver::attach(ibv_qp* pair, const VerbsPort& port) {
 
 void VerbsReceiver::stop() {
   if (stopped_) return;
-  take_all([this](const Arrival& arrival) { HAWSER_ASSERT(pending_.push(arrival)); });
+  take_all([this](const Arrival& arrival) { pending_.put(arrival); });
   // Completions after this point are not arrivals, and must not wake anybody.
   (void)::epoll_ctl(watch_.get(), EPOLL_CTL_DEL, completions_.channel->fd, nullptr);
   // Destroying the queue would wait for this acknowledgement.
@@ -115,7 +115,7 @@ std::size_t VerbsReceiver::receive(std::span<RxPacket> packets) {
   if (!stopped_) {
     take_all([&](const Arrival& arrival) {
       if (lent_count_ < packets.size()) return lend(arrival, packets);
-      HAWSER_ASSERT(pending_.push(arrival));
+      pending_.put(arrival);
     });
     post_idle(kPostBatch);
   }

@@ -320,7 +320,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   if (turn.was_refused() || (!senders.empty() && !turn.has_progressed())) {
     result.wake_at = earlier(result.wake_at, retry);
   }
-  // What is due and was refused waits for the retry too.
+  // Work that is due and was refused waits for the retry too.
   if (turn.was_refused() && !turn.has_progressed()) result.wake_at = later(result.wake_at, retry);
   turn.end(result.wake_at);
   return result;
