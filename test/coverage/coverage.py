@@ -42,8 +42,8 @@ def read_counts(folder):
     if not any(folder.rglob("*.gcda")):
         sys.exit(f"coverage.py: no run has counted anything in {folder}; without --read-only one is made")
     found = subprocess.run(
-        ["gcovr", "--root", ROOT, "--filter", "proto/", "--exclude", ASSERTIONS_FILE, "--exclude-throw-branches", "--json",
-         "--exclude-branches-by-pattern", ASSERTION, folder / "proto"],
+        ["gcovr", "--root", ROOT, "--filter", "proto/", "--exclude", ASSERTIONS_FILE, "--exclude-throw-branches",
+         "--json", "--exclude-branches-by-pattern", ASSERTION, folder / "proto"],
         check=True, capture_output=True, text=True)
     files = {}
     for entry in json.loads(found.stdout)["files"]:
