@@ -18,6 +18,7 @@ namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
 constexpr std::uint64_t kFinalsRepeated = 64;
 constexpr std::uint32_t kFewStatuses = 4;
+constexpr std::uint32_t kMostControl = 256;  // peers that a turn sends control packets to
 
 // A sender has about its window in flight. With few acknowledgements in a round trip it sends in
 // bursts, and learns late.
@@ -186,7 +187,7 @@ std::uint32_t Endpoint::Core::allowance_kib() const {
 }
 
 // Sends control packets to all peers that are due. The others stay on the list; their timer is
-// armed.
+// armed. What is beyond the budget goes with the next turn, which is due at once.
 void Endpoint::Core::acknowledge(bool urgent_only) {
   if (allowance_epoch_end <= turn.now()) {
     last_epoch_peers = turn.now() - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
@@ -195,28 +196,36 @@ void Endpoint::Core::acknowledge(bool urgent_only) {
     allowance_epoch_end = turn.now() + kAllowanceEpoch;
     watch_rings();
   }
-  ackers.for_each(peers, [&](std::uint32_t index) {
-    Peer& peer = peers.at(index);
-    if (peer.state != SessionState::ready) {
-      ackers.remove(peers, index);
-      return;
+  std::uint32_t budget = kMostControl;
+  std::uint32_t following = kNoIndex;
+  for (std::uint32_t i = ackers.front(); i != kNoIndex && budget > 0; i = following) {
+    following = ackers.next(peers, i);
+    if (acknowledge(peers.at(i), urgent_only)) --budget;
+  }
+}
+
+// False: nothing is due to the peer yet, or nothing can be sent.
+bool Endpoint::Core::acknowledge(Peer& peer, bool urgent_only) {
+  if (peer.state != SessionState::ready) {
+    ackers.remove(peers, index_of(peer));
+    return false;
+  }
+  if (!peer.ack_now &&
+      (urgent_only || turn.now() < peer.ack_at || peer.ack_not_in_turn == turn.number())) {
+    return false;
+  }
+  while (peer.ack_now || turn.now() >= peer.ack_at) {
+    if (!send_control(peer)) {  // no buffer, or no room in the NIC: retry soon
+      turn.refused();
+      return false;
     }
-    if (!peer.ack_now &&
-        (urgent_only || turn.now() < peer.ack_at || peer.ack_not_in_turn == turn.number())) {
-      return;
-    }
-    while (peer.ack_now || turn.now() >= peer.ack_at) {
-      if (!send_control(peer)) {  // no buffer, or no room in the NIC: retry soon
-        turn.refused();
-        return;
-      }
-      if (!something_owed(peer)) break;
-      peer.ack_now = true;
-    }
-    turn.progress();
-    ackers.remove(peers, index);
-    touch(peer);
-  });
+    if (!something_owed(peer)) break;
+    peer.ack_now = true;
+  }
+  turn.progress();
+  ackers.remove(peers, index_of(peer));
+  touch(peer);
+  return true;
 }
 
 bool Endpoint::Core::something_owed(const Peer& peer) const {

@@ -36,6 +36,7 @@
 #include "proto/path/local_nic.hpp"
 #include "proto/path/remote_handles.hpp"
 #include "proto/path/verdicts.hpp"
+#include "proto/session/nic_news.hpp"
 #include "proto/session/places.hpp"
 #include "proto/session/resting.hpp"
 #include "proto/session/session_keys.hpp"
@@ -130,10 +131,7 @@ struct Endpoint::Core {
   Time store_full_since{};  // since when messages are turned away and nothing was matched; 0: no
   Time store_judged_at = kNever;
   bool store_put_off = false;
-  std::uint32_t nic_news = 0;     // counts the changes of NICs that every peer must hear of
-  std::uint32_t news_cursor = 0;  // the next resting peer to tell
-  std::uint32_t news_left = 0;    // peers not looked at since the last change
-  Time news_at = kNever;
+  NicNews news;
   bool closing = false;
   bool closed = false;
   Time closing_since{};
@@ -207,9 +205,17 @@ struct Endpoint::Core {
 
   // ---- addresses.cpp
   void close_remotes(Peer& peer, std::size_t remote_nic);
-  void notice_address(std::size_t nic);
   void announce(Peer& peer);
   void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
+
+  // ---- nic_news.cpp
+  void tell_news(Peer& peer);
+  void local_nic_changed(std::size_t nic, bool up);
+  void notice_address(std::size_t nic);
+  void begin_news();
+  void tell_awake();
+  void hear_news(Peer& peer);
+  void spread_news();
 
   // ---- rest.cpp
   [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
@@ -219,9 +225,6 @@ struct Endpoint::Core {
   [[nodiscard]] bool consider_rest(Peer& peer);
   [[nodiscard]] bool put_to_rest(Peer& peer, RestingPeer& record);
   Peer& wake(std::uint32_t index);
-  void tell_news(Peer& peer);
-  void nic_changed(LocalNic& local, bool fell);
-  void spread_news();
   void wake_all();
 
   // ---- failure.cpp
@@ -367,7 +370,6 @@ struct Endpoint::Core {
   [[nodiscard]] bool was_in_vain(const Peer& peer, Path& path);
   void ask_the_way(Peer& peer, Path& path);
   void take_nic_events();
-  void local_nic_changed(std::size_t nic, bool up);
   void on_nic_state(Peer& peer, const wire::NicStateBlock& state);
 
   // ---- blame.cpp
@@ -486,6 +488,7 @@ struct Endpoint::Core {
   void owe_soon(Peer& peer);
   [[nodiscard]] bool something_owed(const Peer& peer) const;
   void acknowledge(bool urgent_only);
+  [[nodiscard]] bool acknowledge(Peer& peer, bool urgent_only);
   [[nodiscard]] std::uint32_t allowance_kib() const;
   [[nodiscard]] std::uint16_t turns_behind() const;
   [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
@@ -509,6 +512,7 @@ struct Endpoint::Core {
     const std::uint32_t index = peers.index_of(id);
     if (index == kNoIndex) return nullptr;
     Peer& peer = peers.is_awake(index) ? peers.at(index) : wake(index);
+    hear_news(peer);
     peer.used_at = turn.now();
     touch(peer);
     return &peer;

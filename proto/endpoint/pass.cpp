@@ -29,6 +29,9 @@ constexpr Duration kBackpressureRetry = microseconds(50);
 // sooner.
 constexpr Duration kReapRetry = milliseconds(2);
 
+// Timers of each kind that a turn lets expire, as each costs up to a microsecond.
+constexpr std::uint32_t kMostExpiries = 256;
+
 // A ring may hold more than caps() promises: kernels charge packets that came together less.
 void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
   constexpr std::uint64_t kRings = 4;
@@ -107,6 +110,7 @@ void Endpoint::Core::rearm(Peer& peer) {
 }
 
 void Endpoint::Core::expire(Peer& peer) {
+  hear_news(peer);
   if (peer.call_at <= turn.now()) call_again(peer);
   if (peer.state == SessionState::ready) {
     for (const std::uint32_t index : std::array(peer.paths)) {
@@ -126,8 +130,10 @@ void Endpoint::Core::expire(Peer& peer) {
   rearm(peer);
 }
 
+// What is left expires in the next turn, which is then due at once: a turn stays short, whatever
+// thousands of peers wait for at one moment.
 void Endpoint::Core::expire_timers() {
-  while (peer_timers.next() <= turn.now()) {
+  for (std::uint32_t i = 0; i < kMostExpiries && peer_timers.next() <= turn.now(); ++i) {
     Peer& peer = peers.at(peer_timers.pop().id);
     expire(peer);
     touch(peer);
@@ -135,7 +141,7 @@ void Endpoint::Core::expire_timers() {
       peer_timers.update(index_of(peer), turn.now() + Duration{1});  // it waits for this turn's end
     }
   }
-  while (outgoing_timers.next() <= turn.now()) {
+  for (std::uint32_t i = 0; i < kMostExpiries && outgoing_timers.next() <= turn.now(); ++i) {
     OutgoingMessage& message = outgoing.at(outgoing_timers.pop().id);
     if (message.ask_at != kNever && turn.put_off(message.ask_at, message.ask_put_off,
                                                  peers.at(message.peer).response.smoothed())) {
@@ -144,11 +150,11 @@ void Endpoint::Core::expire_timers() {
     }
     ask_status(message);
   }
-  while (incoming_timers.next() <= turn.now()) {
+  for (std::uint32_t i = 0; i < kMostExpiries && incoming_timers.next() <= turn.now(); ++i) {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
   if (store_judged_at <= turn.now()) judge_full_store();
-  if (news_at <= turn.now()) spread_news();
+  if (news.at <= turn.now()) spread_news();
   if (judge_at <= turn.now()) judge_paths();
 }
 
@@ -227,6 +233,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   }
   if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
 
+  hear_news(peer);
   peer.last_heard = turn.now();
   peer.timeout_put_off = false;
   peer.route = {nic, far};
@@ -313,7 +320,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.warns = turn.warns();
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
-  result.wake_at = earlier(result.wake_at, earlier(news_at, earlier(close_wake, store_judged_at)));
+  result.wake_at = earlier(result.wake_at, earlier(news.at, earlier(close_wake, store_judged_at)));
   result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
   if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   const Time retry = turn.now() + kBackpressureRetry;

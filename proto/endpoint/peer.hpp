@@ -104,6 +104,7 @@ struct alignas(kCacheLine) Peer {
   std::uint32_t ack_turn = 0;
   bool any_turn = false;
   bool acked_in_turn = false;  // gaps and silence are judged once this turn has received everything
+  std::uint16_t nic_news = 0;  // the newest change of our NICs that its paths know (NicNews)
   Time ack_info_at{};          // the newest ACK_INFO
   std::uint16_t behind = 0;    // turns, from that block
   std::uint32_t doubt_turn = 0;

@@ -152,6 +152,12 @@ class PeerTable {
     }
   }
 
+  // The same, one at a time: places below awake_places(), null where no peer is awake.
+  [[nodiscard]] std::uint32_t awake_places() const { return awake_.touched(); }
+  [[nodiscard]] Peer* awake_at(std::uint32_t place) {
+    return awake_.is_live(place) ? &awake_.at(place) : nullptr;
+  }
+
   [[nodiscard]] std::uint32_t capacity() const { return names_.capacity(); }
   // Only indices below it have ever been used.
   [[nodiscard]] std::uint32_t used() const { return names_.touched(); }

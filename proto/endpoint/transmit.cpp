@@ -31,6 +31,9 @@ namespace {
 // Path numbers reserved for probes: if data had all of them in flight and lost, no probe could ask.
 constexpr std::uint64_t kKeptForProbes = 2;
 
+// The most packets of a stripe. Its bytes are few beside what a NIC sends in a round trip.
+constexpr std::uint64_t kStripe = 8;
+
 // How much may be in flight on the path. Granted bytes fit the receiver's rings, however many
 // others send to it. The peer's advertised allowance caps ungranted bytes in flight.
 template <class Core>
@@ -70,6 +73,14 @@ std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_
     i = peer.to_send.next(core.outgoing, i);
   }
   return std::min(count, most);
+}
+
+// How many packets go over a path before the next path is chosen. A stripe makes the choice cheap.
+// It is shorter near the end of a message, so that all paths share what is left.
+template <class Core>
+std::uint64_t stripe(const Core& core, const Peer& peer) {
+  const auto paths = static_cast<std::uint64_t>(std::popcount(peer.bound));
+  return std::max<std::uint64_t>(waiting_fragments(core, peer, kStripe * paths) / paths, 1);
 }
 
 }  // namespace
@@ -271,11 +282,8 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   const LocalNic& nic = nics[path.local_nic];
-  if (std::has_single_bit(peer.bound)) {
-    in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, turn.now(), full));
-  } else {
-    in_a_row = 1;
-  }
+  if (!std::has_single_bit(peer.bound)) in_a_row = std::min(in_a_row, stripe(*this, peer));
+  if (in_a_row > 1) in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, turn.now(), full));
   limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
   limit = std::min<std::uint64_t>(limit, Burst::kMost);
   const std::uint64_t of_limit = path.written_off ? in_flight : in_flight - written_off;
@@ -290,6 +298,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
 
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
+  hear_news(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
   if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
   const Time others = std::exchange(pace.data_at, kNever);

@@ -90,15 +90,12 @@ void Endpoint::Core::open_paths(Peer& peer) {
 // numbers, so that reports about old numbers are not believed of these. A path must be proven first
 // if its NIC is away, or was since, or has moved. Events already reported are not repeated.
 void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
-  const auto since_then = [&](std::uint32_t news) {
-    return static_cast<std::int32_t>(news - known_news) > 0;
-  };
   for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
-    if (since_then(nics[peer.pairs[i].local].changed)) set_unproven(peer, i);
+    if (is_newer(nics[peer.pairs[i].local].changed, known_news)) set_unproven(peer, i);
   }
   for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
-    (void)bind_slot(peer, slot, !since_then(nics[peer.pairs[slot].local].fell));
+    (void)bind_slot(peer, slot, !is_newer(nics[peer.pairs[slot].local].fell, known_news));
   }
 }
 

@@ -398,32 +398,6 @@ void Endpoint::Core::take_nic_events() {
   }
 }
 
-void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
-  LocalNic& local = nics[nic];
-  if (local.up == up) return;
-  local.up = up;
-  ++local.sequence;
-  nic_changed(local, !up);
-  want_verdicts();
-  turn.emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
-             .reason = Reason::driver,
-             .nic = static_cast<std::uint8_t>(nic)});
-  for_each_peer([&](Peer& peer) {
-    if (peer.state != SessionState::ready) return;
-    for (const std::uint32_t index : std::array(peer.paths)) {
-      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
-      Path& path = paths.at(index);
-      if (!up && path.state != PathState::down) path_down(peer, path, Reason::driver);
-      if (up && path.state == PathState::down) path.probe_at = turn.now();
-    }
-    doubt_unbound(peer, nic, true);
-    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
-    owe(peer);
-    peer.ack_now = true;
-    rearm(peer);
-  });
-}
-
 void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
   if (state.nic >= peer.remote_nics) return drop(DropReason::bad_field);
   std::uint32_t& newest = peer.remote_nic_sequences[state.nic];

@@ -19,8 +19,12 @@ struct LocalNic {
   bool up = true;              // by word of the driver
   std::uint32_t sequence = 0;  // of NIC_STATE
   Time path_down_at{};         // when one of its paths last went DOWN
-  std::uint32_t changed = 0;   // nic_news when it last changed
-  std::uint32_t fell = 0;      // nic_news when it last went down or moved
+  // The newest of NicNews that say so: it changed in any way, went down or came up, went down or
+  // moved, moved.
+  std::uint32_t changed = 0;
+  std::uint32_t switched = 0;
+  std::uint32_t fell = 0;
+  std::uint32_t moved = 0;
   // Everything that lay in its data ring when turn `drained` began has been taken. Turn `marked` is
   // drained too once a ring's worth has been received since `marked_bytes`.
   std::uint32_t drained = 0;

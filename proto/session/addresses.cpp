@@ -22,30 +22,6 @@ void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
   });
 }
 
-// Called after an event of a NIC: checks whether the peers know its address.
-void Endpoint::Core::notice_address(std::size_t nic) {
-  LocalNic& local = nics[nic];
-  if (local.address == local.nic->address()) return;
-  local.address = local.nic->address();
-  local.has_moved = true;
-  nic_changed(local, true);
-  turn.emit({.kind = Event::Kind::nic_moved,
-             .reason = Reason::driver,
-             .nic = static_cast<std::uint8_t>(nic)});
-  for_each_peer([&](Peer& peer) {
-    if (peer.state != SessionState::ready) return;
-    for (const std::uint32_t index : std::array(peer.paths)) {
-      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
-      Path& path = paths.at(index);
-      if (path.state != PathState::down) path_down(peer, path, Reason::moved);
-      path.probe_at = turn.now();
-    }
-    doubt_unbound(peer, nic, true);
-    pair_anew(peer);
-    announce(peer);
-  });
-}
-
 // Tells the peer our NICs' addresses: at once over every NIC of either end; then, until it answers,
 // over all pairs in turn.
 void Endpoint::Core::announce(Peer& peer) {

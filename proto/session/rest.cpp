@@ -26,10 +26,6 @@ constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
 static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
 
-// Peers woken in one turn to hear of a change, and the time until the next ones are.
-constexpr std::uint32_t kNewsBurst = 32;
-constexpr Duration kNewsInterval = microseconds(500);
-
 constexpr std::array kFinals{wire::MessageStatus::delivered, wire::MessageStatus::truncated,
                              wire::MessageStatus::cancelled};
 
@@ -296,7 +292,8 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
     peer.incoming.close();
   }
   describe(peer, record);
-  record.nic_news = peer.announcing ? nic_news - 1 : nic_news;  // to be told on waking
+  record.nic_news =
+      news.known_to(peer.nic_news) - (peer.announcing ? 1 : 0);  // to be told on waking
   for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);
@@ -322,45 +319,11 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
                                kFinishedEntry | static_cast<std::uint32_t>(status));
   }
   HAWSER_ASSERT(opened);  // these blocks were withheld
-  const bool news = record.nic_news != nic_news;
+  const bool has_news = record.nic_news != news.count;
   pair_nics(peer);
   reopen_paths(peer, record.nic_news);
-  if (news) tell_news(peer);
+  if (has_news) tell_news(peer);
   return peer;
-}
-
-// Tells a peer of the changes of our NICs during its rest.
-void Endpoint::Core::tell_news(Peer& peer) {
-  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    if (nics[nic].sequence == 0) continue;
-    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
-    peer.ack_now = true;
-    owe(peer);
-  }
-  if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
-}
-
-// One of our NICs has changed. Resting peers are woken for that too, a few at a time. They rest
-// again as soon as they know.
-void Endpoint::Core::nic_changed(LocalNic& local, bool fell) {
-  local.changed = ++nic_news;
-  if (fell) local.fell = nic_news;
-  news_left = peers.used();
-  news_at = turn.now();
-}
-
-void Endpoint::Core::spread_news() {
-  std::uint32_t woken = 0;
-  for (; news_left > 0 && woken < kNewsBurst; --news_left) {
-    const std::uint32_t index = news_cursor;
-    news_cursor = index + 1 < peers.used() ? index + 1 : 0;
-    if (!peers.is_known(index) || peers.is_awake(index)) continue;
-    const RestingPeer& record = peers.resting(index);
-    if (record.state != SessionState::ready || record.nic_news == nic_news) continue;
-    (void)wake(index);
-    ++woken;
-  }
-  news_at = news_left > 0 ? turn.now() + kNewsInterval : kNever;
 }
 
 // For the endpoint's end, of which all peers must hear.

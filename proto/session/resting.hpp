@@ -48,7 +48,7 @@ struct RestingPeer {
   std::uint32_t smoothed_ns = 0;         // of the response time; capped
   std::uint32_t variance_ns = 0;
   std::uint32_t allowance_kib = 0;
-  std::uint32_t nic_news = 0;  // Core::nic_news as the peer last heard it
+  std::uint32_t nic_news = 0;  // the newest change of our NICs that the peer heard of
   std::array<std::uint32_t, kMostNics> nic_sequences{};
 
   std::uint16_t absence_ms = 0;

@@ -36,6 +36,7 @@ void Endpoint::Core::start_peer(Peer& peer) {
   peer.paths.fill(kNoIndex);
   peer.bound = 0;
   peer.receive_paths.fill(kNoIndex);
+  peer.nic_news = news.newest();
   peer.response = ResponseTime(microseconds(turn.tunables.initial_rtt_us));
 }
 
