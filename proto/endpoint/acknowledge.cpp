@@ -288,7 +288,7 @@ void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
     told += next.run;
     peer.statuses.pop_front(statuses);
     statuses.free(index);
-    peer.finals_again = nics.front().lanes > 1 && told <= kFewStatuses;
+    peer.finals_again = nics[peer.route.local].lanes > 1 && told <= kFewStatuses;
   }
 }
 

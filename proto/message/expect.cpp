@@ -24,6 +24,28 @@ constexpr Duration kLeastWindow = microseconds(4);  // time must pass, however s
 // Up to the longest interval, however short the way is: each question costs a data packet that is
 // dropped again.
 constexpr std::uint8_t kMostSolicitBackoff = 24;
+// How far fragments of a peer may overtake each other. They come over any NIC on which it has a
+// path, so the widest window counts.
+struct Overtaking {
+  Duration window{};
+  bool is_sprayed = false;
+  bool is_ordered = true;
+};
+
+template <class Core>
+Overtaking overtaking_of(const Core& core, const Peer& peer) {
+  Overtaking all;
+  for (const std::uint32_t index : peer.receive_paths) {
+    if (index == kNoIndex) continue;
+    const LocalNic& nic = core.nics[core.receive_paths.at(index).local_nic];
+    if (nic.lanes == 1) continue;
+    all.is_sprayed = true;
+    all.is_ordered &= nic.reordering.ordered();
+    all.window = std::max(all.window, nic.reordering.window(peer.response, core.turn.granularity));
+  }
+  return all;
+}
+
 }  // namespace
 
 DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
@@ -44,13 +66,10 @@ Duration Endpoint::Core::detection_interval(const Peer& peer,
                                             const IncomingMessage& message) const {
   const Duration smoothed = peer.response.smoothed();
   const Duration variance = peer.response.variance();
-  const LocalNic& nic = nics.front();
+  const Overtaking overtaking = overtaking_of(*this, peer);
   const Duration least =
-      nic.lanes > 1 ? std::max(nic.reordering.window(peer.response, turn.granularity), kLeastWindow)
-                    : turn.granularity;
-  if (message.all_sent && nic.lanes > 1 && nic.reordering.ordered()) {
-    return nic.reordering.window(peer.response, turn.granularity);
-  }
+      overtaking.is_sprayed ? std::max(overtaking.window, kLeastWindow) : turn.granularity;
+  if (message.all_sent && overtaking.is_sprayed && overtaking.is_ordered) return overtaking.window;
   switch (level_of(message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn.granularity)) * 4;
     case DetectionLevel::tail:

@@ -340,13 +340,14 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   wanted.base = request.base;
   std::ranges::copy(request.bitmap, wanted.words.begin());
 
+  std::uint32_t unseen = message.in_flight;
   for_each_path(peer, [&](Path& path) {
     for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+      if (unseen == 0 || wanted.empty()) return;
       SentPacket& record = path.sent.at(sent_blocks, n);
-      if (record.state != SentPacket::State::in_flight || !carries(record, id, number) ||
-          !wanted.take(record.packed ? 0 : record.fragment)) {
-        continue;
-      }
+      if (record.state != SentPacket::State::in_flight || !carries(record, id, number)) continue;
+      --unseen;
+      if (!wanted.take(record.packed ? 0 : record.fragment)) continue;
       // The gap rule judges it, when this turn has read everything that arrived.
       record.requested = true;
       path.any_requested = path.acked_in_turn = peer.acked_in_turn = true;
