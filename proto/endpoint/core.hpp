@@ -336,7 +336,7 @@ struct Endpoint::Core {
   [[nodiscard]] bool is_away(Peer& peer, const Path& path);
   Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, std::uint32_t at);
   Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] CongestionWindow fresh_window(const Peer& peer, std::size_t local) const;
+  [[nodiscard]] CongestionController fresh_window(const Peer& peer, std::size_t local) const;
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
   void bind_for_bulk(Peer& peer, std::uint32_t fragments);

@@ -178,7 +178,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
 // lane, all at once, they would fill its queues. The response time may include a host's absence, so
 // there is a limit. It lacks the time that a host takes between packets, as a handshake is one
 // packet.
-CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
+CongestionController Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
   constexpr std::uint64_t kMost = 4;  // times the value for an unknown rate
   constexpr Duration kTurns = microseconds(2);
   const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
@@ -186,10 +186,11 @@ CongestionWindow Endpoint::Core::fresh_window(const Peer& peer, std::size_t loca
   const auto trip_ns = static_cast<double>((peer.response.smoothed() + kTurns).ns);
   const auto trip = static_cast<std::uint64_t>(static_cast<double>(link) * 1e-9 * trip_ns);
   const std::uint64_t least = turn.tunables.initial_window_packets;
-  return CongestionWindow({.packet_bytes = packet,
-                           .initial_packets = std::clamp(trip / packet + 1, least, kMost * least),
-                           .delay_target = microseconds(turn.tunables.delay_target_us),
-                           .spread_link_bytes_per_s = link});
+  return CongestionController(
+      {.packet_bytes = packet,
+       .initial_packets = std::clamp(trip / packet + 1, least, kMost * least),
+       .delay_target = microseconds(turn.tunables.delay_target_us),
+       .spread_link_bytes_per_s = link});
 }
 
 void Endpoint::Core::release_path(Peer& peer, Path& path) {

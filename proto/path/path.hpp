@@ -10,7 +10,7 @@
 #include "proto/base/bitmap.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
-#include "proto/path/congestion_window.hpp"
+#include "proto/path/congestion_controller.hpp"
 #include "proto/path/lanes.hpp"
 #include "proto/path/prompt_time.hpp"
 #include "proto/path/response_time.hpp"
@@ -86,7 +86,7 @@ struct alignas(kCacheLine) Path {
   std::uint64_t oldest = 0;  // no number below is in flight (a cursor, moved lazily)
 
   ResponseTime response;
-  CongestionWindow window;
+  CongestionController window;
   std::uint64_t balance_bytes = 0;    // sent, to decide between equally filled paths
   std::uint64_t delivered_bytes = 0;  // acknowledged since it was bound
 

@@ -88,7 +88,7 @@ Time early_probe_at(Core& core, Path& path) {
 // newest earlier packet that the acknowledgement newly names.
 template <class Core>
 void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record, Time sent_before,
-                   Duration residence, CongestionWindow::Ack& window_ack) {
+                   Duration residence, CongestionAck& window_ack) {
   const Time now = core.turn.now();
   Time sent = record.sent;
   // A busy peer takes both packets at once, so only the older packet shows how long it took.
@@ -311,7 +311,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   if (!before(largest, path->sent.next())) return drop(DropReason::bad_field);
   if (before(largest, path->sent.base())) return;  // all of it is settled
 
-  CongestionWindow::Ack window_ack;
+  CongestionAck window_ack;
   window_ack.in_flight_before = path->bytes_in_flight;
   const std::uint64_t reach = ack.bitmap.size() * 64;
   bool full_probe = false;

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "hawser/tunables.hpp"
-#include "proto/path/congestion_window.hpp"
+#include "proto/path/delay_window.hpp"
 #include "sim/baseline/congestion.hpp"
 
 namespace hawser::baseline {
@@ -46,7 +46,7 @@ class HawserWindow final : public Congestion {
 
  private:
   std::uint32_t payload_;
-  proto::CongestionWindow window_;
+  proto::DelayWindow window_;
   proto::Duration round_{};
 };
 

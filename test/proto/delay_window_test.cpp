@@ -2,24 +2,24 @@
 // The congestion window by itself: the acknowledgements of a round, and the window that follows.
 #include <catch2/catch.hpp>
 
-#include "proto/path/congestion_window.hpp"
+#include "proto/path/delay_window.hpp"
 #include "test/support/seeded.hpp"
 
 namespace {
 
-using hawser::proto::CongestionWindow;
+using hawser::proto::CongestionConfig;
+using hawser::proto::DelayWindow;
 using hawser::proto::Duration;
 using hawser::proto::microseconds;
 using hawser::proto::Random;
 using hawser::proto::Time;
-using hawser::proto::WindowConfig;
 
 constexpr std::uint64_t kPacket = 4096;
 constexpr Duration kRound = microseconds(100);
 
 // A path that uses its whole window: each round acknowledges all of it.
 struct Driven {
-  CongestionWindow window{WindowConfig{kPacket, 32, microseconds(50)}};
+  DelayWindow window{CongestionConfig{kPacket, 32, microseconds(50)}};
   Time now{1000000000};
 
   // A round of acknowledgements, four packets each. The first one of the next round judges it.
@@ -39,8 +39,7 @@ struct Driven {
   }
 };
 
-TEST_CASE("congestion_window: grows below the target, quickly before the first congestion",
-          "[W1]") {
+TEST_CASE("delay_window: grows below the target, quickly before the first congestion", "[W1]") {
   Driven path;
   path.round(microseconds(10));
   const std::uint64_t start = path.window.bytes();
@@ -56,8 +55,7 @@ TEST_CASE("congestion_window: grows below the target, quickly before the first c
   CHECK(path.window.bytes() <= calm + 2 * kPacket);
 }
 
-TEST_CASE("congestion_window: shrinks by the excess of delay, to no less than half a round",
-          "[W1]") {
+TEST_CASE("delay_window: shrinks by the excess of delay, to no less than half a round", "[W1]") {
   for (const std::uint64_t delay : {70, 100, 200, 10000}) {
     INFO(delay << " us of fabric delay, 10 us at best, 50 us above it allowed");
     Driven path;
@@ -77,7 +75,7 @@ TEST_CASE("congestion_window: shrinks by the excess of delay, to no less than ha
   }
 }
 
-TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") {
+TEST_CASE("delay_window: is judged by the least delay of a round", "[W1]") {
   Driven path;
   for (int i = 0; i < 3; ++i) path.round(microseconds(10));
   std::uint64_t before = path.window.bytes();
@@ -98,7 +96,7 @@ TEST_CASE("congestion_window: is judged by the least delay of a round", "[W1]") 
 // Returns what a window of 32 packets shrinks to after a round of this delay in which every packet
 // is marked. The path has carried large packets with a delay of 20 us, and small ones with 4 us.
 std::uint64_t after_marks(Duration delay) {
-  CongestionWindow window{WindowConfig{kPacket, 32, microseconds(50)}};
+  DelayWindow window{CongestionConfig{kPacket, 32, microseconds(50)}};
   Time now{1000000000};
   const auto ack = [&](Duration sample, bool is_large, std::uint64_t marked) {
     now = now + kRound;
@@ -121,13 +119,13 @@ std::uint64_t after_marks(Duration delay) {
   return window.bytes();
 }
 
-TEST_CASE("congestion_window: marks without delay take nothing", "[W2]") {
+TEST_CASE("delay_window: marks without delay take nothing", "[W2]") {
   CHECK(after_marks(microseconds(20)) == 32 * kPacket);
   CHECK(after_marks(microseconds(30)) == 32 * kPacket);
   CHECK(after_marks(microseconds(31)) <= 16 * kPacket + 1);
 }
 
-TEST_CASE("congestion_window: ECN takes half of the marked share of a round", "[W2]") {
+TEST_CASE("delay_window: ECN takes half of the marked share of a round", "[W2]") {
   for (const std::uint64_t marked : {1, 2, 4}) {
     Driven path;
     for (int i = 0; i < 3; ++i) path.round(microseconds(10));
@@ -154,10 +152,9 @@ TEST_CASE("congestion_window: ECN takes half of the marked share of a round", "[
   }
 }
 
-TEST_CASE("congestion_window: loss alone counts only above an eighth, and above 16 packets",
-          "[W3]") {
+TEST_CASE("delay_window: loss alone counts only above an eighth, and above 16 packets", "[W3]") {
   const auto after_loss = [](std::uint64_t initial, std::uint64_t lost) {
-    CongestionWindow window{WindowConfig{kPacket, initial, microseconds(50)}};
+    DelayWindow window{CongestionConfig{kPacket, initial, microseconds(50)}};
     Time now{1000000000};
     window.on_lost(lost);
     for (int i = 0; i < 2; ++i) {
@@ -179,7 +176,7 @@ TEST_CASE("congestion_window: loss alone counts only above an eighth, and above 
   for (const std::uint64_t initial : {17, 20, 31}) CHECK(after_loss(initial, 560) == 16);
 }
 
-TEST_CASE("congestion_window: never below two packets", "[W4]") {
+TEST_CASE("delay_window: never below two packets", "[W4]") {
   hawser::test::for_each_seed(50, [](Random& random) {
     Driven path;
     for (int i = 0; i < 60; ++i) {
@@ -194,10 +191,10 @@ TEST_CASE("congestion_window: never below two packets", "[W4]") {
 // window. Large packets take 10 us at best, so the limit is 12.5 us, 5 us and the time of the
 // hosts.
 struct Spread {
-  CongestionWindow window{{.packet_bytes = kPacket,
-                           .initial_packets = 32,
-                           .delay_target = microseconds(50),
-                           .spread_link_bytes_per_s = 12'500'000'000}};
+  DelayWindow window{{.packet_bytes = kPacket,
+                      .initial_packets = 32,
+                      .delay_target = microseconds(50),
+                      .spread_link_bytes_per_s = 12'500'000'000}};
   Time now{1000000000};
 
   void rounds(int count, Duration fabric, Duration hosts = {}, bool is_large = true) {
@@ -216,7 +213,7 @@ struct Spread {
   }
 };
 
-TEST_CASE("congestion_window: no more in flight than a link carries in a round trip", "[W6]") {
+TEST_CASE("delay_window: no more in flight than a link carries in a round trip", "[W6]") {
   Spread path;
   path.rounds(50, microseconds(4), {}, false);  // the delay of small packets sets no limit
   CHECK(path.window.bytes() > 1'000'000);
@@ -234,14 +231,13 @@ TEST_CASE("congestion_window: no more in flight than a link carries in a round t
   CHECK(path.window.bytes() < 12'500 * 36 / 2);
 }
 
-TEST_CASE("congestion_window: where the rate or the way is only one, the link limits nothing",
-          "[W6]") {
+TEST_CASE("delay_window: where the rate or the way is only one, the link limits nothing", "[W6]") {
   Driven path;
   for (int i = 0; i < 8; ++i) path.round(microseconds(10));
   CHECK(path.window.bytes() > 1'000'000);
 }
 
-TEST_CASE("congestion_window: a fabric that has become slower is believed by and by", "[W7]") {
+TEST_CASE("delay_window: a fabric that has become slower is believed by and by", "[W7]") {
   Spread path;
   path.rounds(20, microseconds(10));
   path.rounds(256, microseconds(30));
@@ -255,7 +251,7 @@ TEST_CASE("congestion_window: a fabric that has become slower is believed by and
   CHECK(path.window.fabric_floor() == microseconds(10));
 }
 
-TEST_CASE("congestion_window: what is beyond the link's rate is not what gives way", "[W1][W6]") {
+TEST_CASE("delay_window: what is beyond the link's rate is not what gives way", "[W1][W6]") {
   Spread path;
   path.rounds(50, microseconds(4), {}, false);
   path.rounds(1, microseconds(10));
@@ -264,7 +260,7 @@ TEST_CASE("congestion_window: what is beyond the link's rate is not what gives w
   CHECK(path.window.bytes() <= 12'500 * 35 / 4);
 }
 
-TEST_CASE("congestion_window: a host's absence does not make a fabric fast", "[W6]") {
+TEST_CASE("delay_window: a host's absence does not make a fabric fast", "[W6]") {
   Spread path;
   path.rounds(20, microseconds(20), microseconds(1));
   const std::uint64_t before = path.window.bytes();
@@ -276,7 +272,7 @@ TEST_CASE("congestion_window: a host's absence does not make a fabric fast", "[W
   CHECK(path.window.bytes() == before);
 }
 
-TEST_CASE("congestion_window: the shortest floors rise too", "[W7]") {
+TEST_CASE("delay_window: the shortest floors rise too", "[W7]") {
   Spread path;
   path.rounds(1, Duration{2});
   CHECK(path.window.fabric_floor() == Duration{2});
@@ -284,7 +280,7 @@ TEST_CASE("congestion_window: the shortest floors rise too", "[W7]") {
   CHECK(path.window.fabric_floor() > Duration{64});
 }
 
-TEST_CASE("congestion_window: what is not used proves nothing", "[W1]") {
+TEST_CASE("delay_window: what is not used proves nothing", "[W1]") {
   Driven path;
   path.round(microseconds(10));
   const std::uint64_t before = path.window.bytes();

@@ -19,24 +19,18 @@
 #include <cstdint>
 
 #include "proto/base/time.hpp"
+#include "proto/path/congestion_law.hpp"
 
 namespace hawser::proto {
 
-struct WindowConfig {
-  std::uint32_t packet_bytes = 4096;  // a full packet
-  std::uint64_t initial_packets = 32;
-  Duration delay_target{};                    // above the path's least delay
-  std::uint64_t spread_link_bytes_per_s = 0;  // of the local link; 0: unknown, or there is one lane
-};
-
-class CongestionWindow {
+class DelayWindow {
  public:
   static constexpr std::uint64_t kLeastSamples = 2;  // of delay, in a round
   // Loss alone shrinks no further: a path that loses a fifth of everything still gets that much.
   static constexpr std::uint64_t kLossFloorPackets = 16;
 
-  CongestionWindow() = default;
-  explicit CongestionWindow(const WindowConfig& config)
+  DelayWindow() = default;
+  explicit DelayWindow(const CongestionConfig& config)
       : packet_bytes_(config.packet_bytes),
         delay_target_ns_(in_32_bits(config.delay_target)),
         link_bytes_per_us_(static_cast<std::uint32_t>(config.spread_link_bytes_per_s / 1'000'000)),
@@ -51,20 +45,7 @@ class CongestionWindow {
     return Duration{floor_ns_ == kUnknown ? 0 : std::int64_t{floor_ns_}};
   }
 
-  struct Ack {
-    Time now{};
-    std::uint64_t acked_bytes = 0;
-    std::uint64_t in_flight_before = 0;  // bytes, this ack's included
-    Duration fabric_delay{};
-    Duration host_delay{};  // the rest of the response time: the time in both hosts
-    bool has_delay = false;
-    bool is_large = true;              // the size of the packet that gave the delay
-    std::uint64_t marked_packets = 0;  // newly marked with ECN CE
-    std::uint64_t acked_packets = 0;
-    Duration round{};  // smoothed response time: two decreases are at least this far apart
-  };
-
-  void on_ack(const Ack& ack) {
+  void on_ack(const CongestionAck& ack) {
     count(round_acked_, ack.acked_packets);
     count(round_marked_, ack.marked_packets);
     if (ack.has_delay) sample(ack);
@@ -99,7 +80,7 @@ class CongestionWindow {
     return ns * link_bytes_per_us_ / 1000;
   }
 
-  void sample(const Ack& ack) {
+  void sample(const CongestionAck& ack) {
     const std::uint32_t delay = std::max(in_32_bits(ack.fabric_delay), 1u);
     floor_ns_ = std::min(floor_ns_, delay);
     // Only the end of a host's absence is known, so a delay with one says nothing about the fabric.
@@ -168,7 +149,7 @@ class CongestionWindow {
         1.0, static_cast<double>(part) / static_cast<double>(std::max<std::uint64_t>(whole, 1)));
   }
 
-  std::uint32_t packet_bytes_ = WindowConfig{}.packet_bytes;
+  std::uint32_t packet_bytes_ = CongestionConfig{}.packet_bytes;
   std::uint32_t delay_target_ns_ = 0;
   std::uint32_t link_bytes_per_us_ = 0;  // 0: the link limits nothing
   std::uint32_t floor_ns_ = kUnknown;
@@ -185,6 +166,5 @@ class CongestionWindow {
   std::uint64_t bytes_ = 0;
   Time round_start_{};
 };
-static_assert(sizeof(CongestionWindow) <= 56);
 
 }  // namespace hawser::proto

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a congestion law is told, and what it answers: how many bytes may be in flight on one path.
+// congestion_controller.hpp names the law that the protocol uses.
+//
+// A law hears of three things. An acknowledgement brings delays, marks and newly acknowledged
+// packets (path_acks.cpp). A packet is lost if later ones overtook it (gaps.cpp); retransmissions
+// because of a request alone, or because a path was evacuated, are not reported: they show that a
+// path or a receiver failed, not that the fabric is full. Packets are reported as sent only by the
+// bytes in flight that each acknowledgement finds, as the window is compared with these.
+//
+// Each path has a law of its own, and there are up to 16 paths a peer, so a law is small: Path has
+// a limit on its size. docs/internals/congestion_law.md says how to write one.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "proto/base/time.hpp"
+
+namespace hawser::proto {
+
+struct CongestionConfig {
+  std::uint32_t packet_bytes = 4096;  // a full packet
+  std::uint64_t initial_packets = 32;
+  Duration delay_target{};                    // above the path's least delay
+  std::uint64_t spread_link_bytes_per_s = 0;  // of the local link; 0: unknown, or there is one lane
+};
+
+// What an acknowledgement says of one path. Packets that it names for the first time are newly
+// acknowledged.
+struct CongestionAck {
+  Time now{};
+  std::uint64_t acked_bytes = 0;
+  std::uint64_t in_flight_before = 0;  // bytes, this ack's included
+  Duration fabric_delay{};
+  Duration host_delay{};  // the rest of the response time: the time in both hosts
+  bool has_delay = false;
+  bool is_large = true;              // the size of the packet that gave the delay
+  std::uint64_t marked_packets = 0;  // newly marked with ECN CE
+  std::uint64_t acked_packets = 0;
+  Duration round{};  // smoothed response time: two decreases are at least this far apart
+};
+
+template <class Law>
+concept CongestionLaw = std::default_initializable<Law> && std::copyable<Law> &&
+    std::constructible_from<Law, const CongestionConfig&> &&
+    requires(Law& law, const Law& same, const CongestionAck& ack, std::uint64_t packets) {
+  law.on_ack(ack);
+  law.on_lost(packets);
+  // How many bytes may be in flight: never fewer than two full packets.
+  { same.bytes() } -> std::same_as<std::uint64_t>;
+  // For reports: the least delay of the fabric that was seen; 0 where the law keeps none.
+  { same.fabric_floor() } -> std::same_as<Duration>;
+};
+
+}  // namespace hawser::proto
