@@ -11,6 +11,8 @@
 //
 // Invariant: a peer with the newest `nic_news` has applied all changes. New and woken peers begin
 // so.
+#include "proto/session/nic_news.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
