@@ -7,11 +7,15 @@
 //   baseline `rc`, whose NIC must fetch contexts of queue pairs.
 // * Time and packets of connecting there, if the host calls all or all call it, beside an
 //   all-to-all.
-// The host is the real endpoint in all of it. Its peers are real too on the fabric, with small
-// limits; elsewhere they are doubles of a few words (answering_nic.hpp). Runtime: 10 minutes.
+// * The longest half turns when one of two NICs dies under a message to each peer, and virtual time
+//   until the other NIC has completed them (nic_death.hpp).
+// The host is the real endpoint in all of it. Its peers are real too on the fabric and where a NIC
+// dies, with small limits; elsewhere they are doubles of a few words (answering_nic.hpp). Runtime:
+// 10 minutes.
 // `--short`: two seconds, for the tests; it also fails if a figure that doesn't depend on the clock
 // is out of its bounds.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -25,6 +29,7 @@
 #include "bench/peers/connected_rate.hpp"
 #include "bench/peers/fabric_world.hpp"
 #include "bench/peers/measured_host.hpp"
+#include "bench/peers/nic_death.hpp"
 #include "bench/peers/peer_bytes.hpp"
 #include "bench/recorded_memory.hpp"
 
@@ -34,11 +39,17 @@ using namespace hawser;
 using namespace hawser::bench;
 using Json = nlohmann::ordered_json;
 
+std::vector<std::string> all_parts() {
+  return {"memory", "processor", "fabric", "connect", "all_to_all", "nic_death"};
+}
+
 struct Options {
   std::vector<std::uint32_t> peers{2, 64, 1024, 4096, 16384};
   std::vector<std::uint32_t> memory_peers{4096, 16384};
   std::uint32_t all_to_all = 1024;
-  std::vector<std::string> parts{"memory", "processor", "fabric", "connect", "all_to_all"};
+  std::vector<std::uint32_t> death_peers{64, 1024, 4096};
+  std::uint32_t death_runs = 5;
+  std::vector<std::string> parts = all_parts();
   std::uint64_t messages = 100'000;
   std::uint32_t rounds = 9;
   std::string json;
@@ -48,6 +59,8 @@ struct Options {
     peers = {2, 64, 256};
     memory_peers = {kPeersToMeasure};
     all_to_all = 32;
+    death_peers = {64};
+    death_runs = 2;  // as the course of all runs must be the same
     messages = 2000;
     rounds = 1;
   }
@@ -266,6 +279,43 @@ void measure_all_to_all(const Options& options, Report& report) {
   report.check(rate.all, fmt::format("all to all of {}: not all came once", hosts));
 }
 
+// ---- NIC death
+
+void show_death(Report& report, std::uint32_t peers, bool dies, std::uint32_t runs) {
+  const NicDeath death = measure_nic_death(peers, dies, runs);
+  const char* const name = dies ? "dies" : "lives";
+  report.check(death.complaint.empty(),
+               fmt::format("{} peers, the NIC {}: {}", peers, name, death.complaint));
+  if (!death.complaint.empty()) return;
+  fmt::print("{:>7} {:<5} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>7} {:>11.1f} {:>6} {:>6}\n", peers,
+             name, death.begin_turn.median_us, death.begin_turn.worst_us,
+             death.finish_turn.median_us, death.finish_turn.worst_us, death.turns, death.virtual_us,
+             death.lost, death.resent);
+  report.json["nic_death"].push_back({{"peers", peers},
+                                      {"dies", dies},
+                                      {"longest_begin_turn_us", death.begin_turn.median_us},
+                                      {"worst_begin_turn_us", death.begin_turn.worst_us},
+                                      {"longest_finish_turn_us", death.finish_turn.median_us},
+                                      {"worst_finish_turn_us", death.finish_turn.worst_us},
+                                      {"turns", death.turns},
+                                      {"virtual_us", death.virtual_us},
+                                      {"lost", death.lost},
+                                      {"sent_again", death.resent}});
+}
+
+void measure_deaths(const Options& options, Report& report) {
+  fmt::print(
+      "\none of two NICs, a message of 4 KiB to each peer under way: us of the processor of the "
+      "longest half turn, median and worst of {} runs; turns and virtual us until all are "
+      "complete\n{:>7} {:<5} {:>9} {:>9} {:>9} {:>9} {:>7} {:>11} {:>6} {:>6}\n",
+      options.death_runs, "peers", "NIC", "begin", "worst", "finish", "worst", "turns",
+      "virtual us", "lost", "again");
+  for (const std::uint32_t peers : options.death_peers) {
+    show_death(report, peers, false, options.death_runs);
+    show_death(report, peers, true, options.death_runs);
+  }
+}
+
 int run(const Options& options) {
   Report report;
   if (options.has("memory")) measure_memory(options, report);
@@ -273,6 +323,7 @@ int run(const Options& options) {
   if (options.has("fabric")) measure_fabric(options, report);
   if (options.has("connect")) measure_connect(options, report);
   if (options.has("all_to_all")) measure_all_to_all(options, report);
+  if (options.has("nic_death")) measure_deaths(options, report);
   for (const std::string& what : report.wrong) fmt::print("wrong: {}\n", what);
   if (!options.json.empty()) {
     std::ofstream file(options.json);
@@ -297,8 +348,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(kPeersToMeasure, 16384u));
   app.add_option("--all-to-all", options.all_to_all, "real hosts that all send to each other")
       ->check(CLI::Range(2, 1024));
-  app.add_option("--parts", options.parts, "memory, processor, fabric, connect, all_to_all")
-      ->check(CLI::IsMember({"memory", "processor", "fabric", "connect", "all_to_all"}));
+  app.add_option("--death-peers", options.death_peers, "numbers of peers where a NIC dies")
+      ->check(CLI::Range(1u, kMostDeathPeers));
+  app.add_option("--death-runs", options.death_runs, "for each of them")->check(CLI::Range(1, 100));
+  app.add_option("--parts", options.parts, fmt::format("{}", fmt::join(all_parts(), ", ")))
+      ->check(CLI::IsMember(all_parts()));
   app.add_option("--messages", options.messages, "of a round")->check(CLI::Range(1, 100'000'000));
   app.add_option("--rounds", options.rounds, "of timing")->check(CLI::Range(1, 1000));
   app.add_option("--json", options.json, "a file for all figures");
