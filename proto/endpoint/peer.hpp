@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state that an endpoint has of one peer, and of the messages and paths between them.
 //
-// Plain data: the rules live in the files named after the event (session, transmit, path_acks,
-// paths, receive, acknowledge, ...). All of it lies in slabs of the Core and is named by index.
+// Plain data: the rules live in the folders path/, message/, session/ and endpoint/. All of it lies
+// in slabs of the Core and is named by index.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +69,8 @@ struct alignas(kCacheLine) Peer {
   Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
-  bool refused : 1 = false;       // CALLING: the peer answered that it has no place
-  bool outdated : 1 = false;      // CALLING: the peer answered that our epoch is no higher
+  bool refused : 1 = false;       // called: the peer answered that it has no place
+  bool outdated : 1 = false;      // called: the peer answered that our epoch is no higher
   bool questioned : 1 = false;    // somebody needs to know whether it lives; ends when it is heard
   NicPair route{};                // the pair over which it was last heard
   std::uint8_t turn_slot = 0;     // where the next choice of a path begins

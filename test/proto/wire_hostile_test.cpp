@@ -244,7 +244,8 @@ TEST_CASE("wire hostile: block lengths per kind are the page's", "[B3]") {
     int min;
     int max;
   };
-  constexpr Limits kPage[] = {{1, 2, 2}, {2, 3, 18}, {3, 2, 251}, {4, 3, 18}, {5, 3, 3}, {6, 1, 1}};
+  constexpr Limits kPage[] = {{1, 2, 2}, {2, 3, 18}, {3, 2, 251}, {4, 3, 18},
+                              {5, 3, 3}, {6, 1, 1},  {7, 2, 2}};
   for (const Limits& limits : kPage) {
     for (int words = 1; words <= 251; ++words) {
       std::vector<std::byte> block(static_cast<std::size_t>(words) * 8);
@@ -296,7 +297,10 @@ TEST_CASE("wire hostile: fields of blocks out of range", "[B3][B12]") {
         DropReason::bad_field);
   CHECK(judge_blocks("02 03 00 00 00 00 00 00 00 00 00 00 00 00 00 00 fe ff ff ff ff ff ff ff") ==
         DropReason::bad_field);
-  // STATUS: a count that differs from the length; status 0 and 7; run 0.
+  // PATH_MARKS: slot 16.
+  CHECK(judge_blocks("07 02 0f 00 00 00 00 00 00 00 00 00 00 00 00 00") == std::nullopt);
+  CHECK(judge_blocks("07 02 10 00 00 00 00 00 00 00 00 00 00 00 00 00") == DropReason::bad_field);
+  // STATUS: a count that differs from the length; status 0 and 8; run 0.
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 06 00 01 00") == std::nullopt);
   CHECK(judge_blocks("03 02 00 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 02 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);

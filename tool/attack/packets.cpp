@@ -18,10 +18,10 @@ using wire::PacketType;
 
 constexpr std::size_t kChecksumAt = offsetof(CommonHeader, checksum);
 constexpr std::size_t kNoiseBytes = 9000;
-constexpr std::array kTypes{PacketType::hello,   PacketType::welcome, PacketType::close,
-                            PacketType::closed,  PacketType::reset,   PacketType::data,
-                            PacketType::granted, PacketType::probe,   PacketType::envelope,
-                            PacketType::packed,  PacketType::control};
+constexpr std::array kTypes{PacketType::hello,   PacketType::welcome,   PacketType::close,
+                            PacketType::closed,  PacketType::reset,     PacketType::data,
+                            PacketType::granted, PacketType::probe,     PacketType::envelope,
+                            PacketType::packed,  PacketType::challenge, PacketType::control};
 
 std::uint32_t checksum_of(std::span<const std::byte> packet) {
   constexpr std::array<std::byte, sizeof(CommonHeader::checksum)> kZero{};
