@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: which peer, which path and which fragments make the next burst of the driver's size.
 //
-// The path is chosen per burst. It is the UP path with room in its window that the burst fills the
-// least. A window shows how much its path carries in a round trip, and undelivered packets stay in
-// flight. A degraded NIC therefore gets its share, not an equal one. Equal NICs get equal shares,
-// however round trips vary on a busy host. If no path is UP, SUSPECT ones serve.
+// The path is chosen for a few packets at a time (path_chooser.hpp): an UP path with room in its
+// window. If no path is UP, SUSPECT ones serve. Undelivered packets stay in flight, so a degraded
+// NIC gets its share, not an equal one.
 //
 // Peers take turns after each burst, and so do the paths of a peer. If there is only one of each,
 // nothing could go between two bursts. Then as many packets as may go now are handed over at once.
@@ -23,6 +22,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
+#include "proto/path/path_chooser.hpp"
 
 namespace hawser::proto {
 
@@ -32,13 +32,17 @@ namespace {
 constexpr std::uint64_t kKeptForProbes = 2;
 
 // The most packets of a stripe. Its bytes are few beside what a NIC sends in a round trip.
-constexpr std::uint64_t kStripe = 8;
+constexpr std::uint64_t kStripe = 16;
+
+// Whether the receiver has granted the bytes that are sent next.
+template <class Core>
+bool sends_granted(const Core& core, const Peer& peer) {
+  return !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
+}
 
 // How much may be in flight on the path. Granted bytes fit the receiver's rings, however many
 // others send to it. The peer's advertised allowance caps ungranted bytes in flight.
-template <class Core>
-std::uint64_t window_of(Core& core, const Peer& peer, const Path& path) {
-  const bool granted = !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
+std::uint64_t window_of(const Peer& peer, const Path& path, bool granted) {
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
@@ -107,46 +111,50 @@ void Endpoint::Core::transmit() {
   }
 }
 
-Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
+namespace {
+
+// Offers the paths in state `wanted` to a policy. `any`: there were some, perhaps without room.
+template <class Policy, class Core>
+Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_bytes, bool& any) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
-  for (const PathState wanted : {PathState::up, PathState::suspect}) {
-    Path* best = nullptr;
-    double best_score = 0;
-    bool any = false;
-    for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
-         left &= left - 1) {
-      const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-      Path* path = path_of(peer, (i + peer.turn_slot) % kMaxPaths);
-      if (path->state != wanted || !nics[path->local_nic].up) continue;
-      if (path->without_way && !has_way(peer, *path)) continue;
-      any = true;
-      const std::uint64_t window = window_of(*this, peer, *path);
-      // A burst that is cut short costs as much as a full one: wait for room for half the window.
-      const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
-      const bool full_up = (path->bytes_in_flight > 0 && path->bytes_in_flight + least > window) ||
-                           is_over_limit(*this, *path) ||
-                           pace.has_enough(nics[path->local_nic], turn.now());
-      if (turn.tunables.spray_weighted == 0) {  // equal shares, whatever a path delivers
-        if (full_up) return nullptr;
-        best = path;
-        break;
-      }
-      if (full_up) continue;
-      const double score = static_cast<double>(path->bytes_in_flight + want_bytes) /
-                           static_cast<double>(std::max(window, full));
-      if (best == nullptr || score < best_score ||
-          (score == best_score && path->balance_bytes < best->balance_bytes)) {
-        best = path;
-        best_score = score;
-      }
+  const bool granted = sends_granted(core, peer);
+  Policy policy;
+  for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
+       left &= left - 1) {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
+    Path* path = core.path_of(peer, (i + peer.turn_slot) % kMaxPaths);
+    const LocalNic& nic = core.nics[path->local_nic];
+    if (path->state != wanted || !nic.up) continue;
+    if (path->without_way && !core.has_way(peer, *path)) continue;
+    any = true;
+    const std::uint64_t window = window_of(peer, *path, granted);
+    // A burst that is cut short costs as much as a full one: wait for room for half the window.
+    const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
+    const bool has_room = (path->bytes_in_flight == 0 || path->bytes_in_flight + least <= window) &&
+                          !is_over_limit(core, *path) &&
+                          !core.pace.has_enough(nic, core.turn.now());
+    if (policy.offer(
+            {path, std::max(window, full), path->bytes_in_flight + want_bytes, has_room})) {
+      break;
     }
-    if (best != nullptr) {
-      peer.turn_slot = static_cast<std::uint8_t>(best->slot + 1);
-      return best;
-    }
-    if (any) break;
   }
-  return nullptr;
+  return policy.best();
+}
+
+}  // namespace
+
+// SUSPECT paths serve only where none is UP.
+Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
+  bool any = false;
+  const auto best = [&](PathState wanted) {
+    return turn.tunables.spray_weighted != 0
+               ? best_path<LeastFilled>(*this, peer, wanted, want_bytes, any)
+               : best_path<EqualShares>(*this, peer, wanted, want_bytes, any);
+  };
+  Path* path = best(PathState::up);
+  if (!any) path = best(PathState::suspect);
+  if (path != nullptr) peer.turn_slot = static_cast<std::uint8_t>(path->slot + 1);
+  return path;
 }
 
 namespace {
@@ -278,7 +286,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
 // limit, and the NIC's burst, or `in_a_row` if that is more.
 std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
-  const std::uint64_t window = window_of(*this, peer, path);
+  const std::uint64_t window = window_of(peer, path, sends_granted(*this, peer));
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   const LocalNic& nic = nics[path.local_nic];
