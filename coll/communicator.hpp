@@ -3,7 +3,7 @@
 //
 // All ranks make a communicator with the same id, ranks and options, and start the same collectives
 // in the same order. Several collectives may be in flight. A start does not block: it posts what it
-// can, and CompletionRouter::progress() does the rest. docs/collectives.md describes the design.
+// can, and CompletionRouter::progress() does the rest. docs/collectives.md describes it.
 //
 // Ownership: after a start that returns ok, the communicator owns the buffers. The input must not
 // change, and the output may be written at any time. The caller owns them again when `test` returns

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of contexts, tags, signatures and groups (docs/collectives.md, "On the wire").
+// The layout of contexts, tags, signatures and groups (docs/internals/collective_plans.md).
 //
 //   context    0x8000 | id mod 2^14
 //   tag        63..56 id / 2^14 | 55 abort | 54..32 message number | 31..0 sequence of the start

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fid_ep: a Hawser endpoint behind libfabric's interface. docs/ofi.md has the design.
+// fid_ep: a Hawser endpoint behind libfabric's interface. docs/internals/ofi_provider.md has the
+// design.
 //
 //   endpoint_lifetime.cpp   open, bind, enable, close, options
 //   endpoint.cpp            the tables of calls; what all operations share

@@ -14,7 +14,7 @@
 
 namespace hawser::ofi {
 
-inline constexpr std::size_t kAddressBytes = 56;    // for one fi_av_insert (docs/ofi.md)
+inline constexpr std::size_t kAddressBytes = 56;    // for one fi_av_insert
 inline constexpr std::size_t kCqDataBytes = 4;      // the rest of `immediate` tells if it is set
 inline constexpr std::size_t kInjectBytes = 16384;  // copied, so the buffer is free at once
 // Defaults if neither the program nor FI_HAWSER_MAX_OPERATIONS sets the number. Receives are posted

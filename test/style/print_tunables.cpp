@@ -16,19 +16,27 @@ namespace {
 constexpr std::string_view kHead =
     "# Tunables\n"
     "\n"
-    "This page lists every number of Hawser that you may change. `hawser info` prints the same\n"
-    "rows with the values in force.\n"
+    "This page is for users who tune Hawser: it lists every number that may be changed. Most\n"
+    "readers need none of them, or one of these:\n"
     "\n"
-    "You can set a tunable in a `hawser::Tunables` value, by its `set(name, value)`, or by the\n"
-    "environment variable `HAWSER_<NAME>` in capitals. *Hostile* is the range that stress tests\n"
-    "draw from. Values there may make the engine slow, never wrong.\n"
+    "- `peer_timeout_ms`: how long a silent peer counts as alive.\n"
+    "- `max_peers`: for endpoints with more than 256 peers.\n"
+    "- `max_operations`, `max_messages_per_peer`: for programs that get `again` too often.\n"
+    "- `unexpected_bytes`, `max_receive_messages`: for many messages without a receive.\n"
+    "- `nic_receive_bytes`: if the report shows *overruns*.\n"
+    "- `spin_us`: for hosts with more busy threads than processors.\n"
     "\n"
-    "The rows come from the one table in `include/hawser/tunables.hpp`. The command\n"
-    "`print_tunables docs/tunables.md --update` (in the build's `test/style`) writes this page.\n"
-    "A test compares the page with the table.\n"
+    "Set a tunable by the environment variable `HAWSER_<NAME>` in capitals, by the option\n"
+    "`hawser run --tunable NAME=VALUE`, or in a program by `hawser::Tunables`. `hawser info`\n"
+    "prints the same rows with the values in force. The glossary\n"
+    "(`docs/internals/glossary.md`) explains the words.\n"
     "\n"
-    "| name | unit | default | range | hostile | what it is, and why |\n"
-    "|---|---|--:|--:|--:|---|\n";
+    "The rows come from `include/hawser/tunables.hpp`, which also has the range that stress\n"
+    "tests draw from. `print_tunables docs/tunables.md --update` (in the build's `test/style`)\n"
+    "writes this page, and a test compares it with the table.\n"
+    "\n"
+    "| name | unit | default | range | what it is, and why |\n"
+    "|---|---|--:|--:|---|\n";
 
 std::string range(std::uint64_t low, std::uint64_t high) {
   return std::to_string(low) + " to " + std::to_string(high);
@@ -40,7 +48,6 @@ std::string page() {
     text.append("| `").append(row.name).append("` | ").append(row.unit).append(" | ");
     text.append(std::to_string(row.default_value)).append(" | ");
     text.append(range(row.minimum, row.maximum)).append(" | ");
-    text.append(range(row.hostile_low, row.hostile_high)).append(" | ");
     text.append(row.reason).append(" |\n");
   }
   return text;

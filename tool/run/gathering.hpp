@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the ranks of a run come together: at its start, and again when one of them has been started
-// anew. docs/running.md describes all of it.
+// anew. docs/internals/run_command.md describes all of it.
 //
 // A waiting rank makes progress, so that the engine answers others and leftovers of failed
 // communication can end. It receives stray messages of that communication without room for them, as

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the verbs driver's instructions per packet, with valgrind: docs/verbs.md has the table.
+"""Counts the verbs driver's instructions per packet, with valgrind.
+
+docs/internals/verbs_driver.md has the table.
 
     verbs.py SCENES [--update]
 
