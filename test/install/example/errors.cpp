@@ -17,9 +17,17 @@ int main() {
   } catch (const hawser::Error& error) {
     std::printf("caught: %s\n", error.what());
   }
+  try {
+    (void)hawser::choose_nics("no-such-nic");
+    return 1;
+  } catch (const hawser::NicChoiceError& error) {
+    std::printf("of %zu NICs none is chosen\n", error.candidates().size());
+  }
   std::printf("wrong: %s\n", hawser::complaint_about_faults("maim").c_str());
   std::printf("NICs: %s\n", hawser::host_nics().front().name.c_str());
+  std::printf("chosen: %zu\n", hawser::choose_nics("udp:127.0.0.1").nics.size());
   const std::array<std::byte, 3> no_address{};
+  std::printf("address: %s\n", hawser::describe_address(no_address).c_str());
   std::array<std::byte, hawser::kMaxAddressBytes> out{};
   return hawser::usable_nics().empty() || hawser::shorten_address(no_address, out) != 0 ||
          hawser::endpoint_id_of(no_address) != 0;
