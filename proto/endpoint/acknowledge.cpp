@@ -187,7 +187,7 @@ std::uint32_t Endpoint::Core::allowance_kib() const {
 }
 
 // Sends control packets to all peers that are due. The others stay on the list; their timer is
-// armed. What is beyond the budget goes with the next turn, which is due at once.
+// armed. The next turn, which is due at once, sends those beyond the budget.
 void Endpoint::Core::acknowledge(bool urgent_only) {
   if (allowance_epoch_end <= turn.now()) {
     last_epoch_peers = turn.now() - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;

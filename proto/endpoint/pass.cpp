@@ -130,8 +130,8 @@ void Endpoint::Core::expire(Peer& peer) {
   rearm(peer);
 }
 
-// What is left expires in the next turn, which is then due at once: a turn stays short, whatever
-// thousands of peers wait for at one moment.
+// A turn stays short, whatever thousands of peers wait for at one moment: the others expire in the
+// next turn, which is due at once.
 void Endpoint::Core::expire_timers() {
   for (std::uint32_t i = 0; i < kMostExpiries && peer_timers.next() <= turn.now(); ++i) {
     Peer& peer = peers.at(peer_timers.pop().id);

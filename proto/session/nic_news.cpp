@@ -2,10 +2,10 @@
 // A NIC of this end went down, came up, or moved to another address. Each peer's paths follow, and
 // the peer is told: by NIC_STATE, and after a move by an announcement (addresses.cpp).
 //
-// With thousands of peers that takes longer than a turn may. So each turn looks at some awake
-// peers, until all know. A peer for which something is to be done before its turn comes hears of it
-// then: a packet from it, a call on it, a timer, or data to send. After the awake peers, those at
-// rest are woken, a few at a time. They rest again as soon as they know.
+// With thousands of peers that takes longer than a turn may. Therefore each turn tells some awake
+// peers, until all know. A peer that is needed earlier hears of it then: when a packet comes from
+// it, a call names it, its timer fires, or data goes to it. After the awake peers, those at rest
+// are woken, a few at a time. They rest again as soon as they know.
 //
 // Timer of the endpoint: `news.at`, while peers are left.
 //
