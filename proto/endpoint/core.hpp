@@ -305,23 +305,28 @@ struct Endpoint::Core {
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
   [[nodiscard]] std::uint64_t reserve_records(Path& path, std::uint64_t count);
-  [[nodiscard]] Duration pto_base(const Path& path) const;
-  void arm_pto(Path& path);
-  void arm_all_prompt(Peer& peer);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
   void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence, bool prompt);
   void on_path_marks(Peer& peer, const wire::PathMarksBlock& block);
   void on_path_ack(Peer& peer, const wire::PathAckView& ack);
   void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);
+
+  // ---- loss_detector.cpp
+  void settle(Path& path, SentPacket& record, SentPacket::State state, bool overtaken);
   void lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
                    TraceLoss layer);
+  [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
   void judge_acks();
+  [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
   void find_gaps(Peer& peer, Path& path);
   void note_unheard(Peer& peer, Path& path);
   void evacuate(Peer& peer, Path& path);
   void find_silence(Peer& peer);
-  [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
-  [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
+
+  // ---- probe_timeouts.cpp
+  [[nodiscard]] Duration pto_base(const Path& path) const;
+  void arm_pto(Path& path);
+  void arm_all_prompt(Peer& peer);
   void make_room_for_probe(Peer& peer, Path& path);
   void expire_pto(Peer& peer, Path& path);
 

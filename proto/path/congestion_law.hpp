@@ -3,10 +3,9 @@
 // congestion_controller.hpp names the law that the protocol uses.
 //
 // A law hears of three things. An acknowledgement brings delays, marks and newly acknowledged
-// packets (path_acks.cpp). A packet is lost if later ones overtook it (gaps.cpp); retransmissions
-// because of a request alone, or because a path was evacuated, are not reported: they show that a
-// path or a receiver failed, not that the fabric is full. Packets are reported as sent only by the
-// bytes in flight that each acknowledgement finds, as the window is compared with these.
+// packets (path_acks.cpp). Packets are lost if later ones overtook them (loss_detector.cpp). Other
+// retransmissions are not reported, as they show that a path or a receiver failed, and not that the
+// fabric is full. Each acknowledgement says how much was in flight, to compare the window with.
 //
 // Each path has a law of its own, and there are up to 16 paths a peer, so a law is small: Path has
 // a limit on its size. docs/internals/congestion_law.md says how to write one.
@@ -26,8 +25,8 @@ struct CongestionConfig {
   std::uint64_t spread_link_bytes_per_s = 0;  // of the local link; 0: unknown, or there is one lane
 };
 
-// What an acknowledgement says of one path. Packets that it names for the first time are newly
-// acknowledged.
+// The facts that an acknowledgement shows of one path. Packets that it names for the first time are
+// newly acknowledged.
 struct CongestionAck {
   Time now{};
   std::uint64_t acked_bytes = 0;

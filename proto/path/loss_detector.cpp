@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a packet is declared lost. Every loss goes through lose_packet, and each has one of these
+// reasons (docs/internals/protocol.md §9 and §10):
+//
+//   gap         Later packets of the same path arrived, enough of them or long enough ago. On a
+//   path
+//               with several lanes overtaking alone means nothing: the time between departures
+//               decides, and age. Order within a lane would mean something, but a lane has only one
+//               or two packets in flight in a round trip. gap_rule.hpp has the thresholds, and
+//               reordering.hpp how far packets of a NIC overtake each other.
+//   request     The receiver requests the packet (message/expect.cpp), and it is old enough.
+//   evacuation  The path has failed, and everything in flight on it is sent over other paths.
+//
+// A path fails here in three ways. Silence: none of its packets arrived, though later ones on other
+// paths did, and none lay in a ring of the peer. Requests: round after round, the receiver misses
+// packets that nothing has overtaken. Size: only small packets pass. A path also fails by its NIC's
+// or peer's word, or by unanswered probes (life_cycle.cpp).
+//
+// Layers 1 and 2 are judged after each turn that brought acknowledgements or requests. Timer of a
+// path: `gap_at`, armed while a packet that was overtaken or requested still has time. Layer 3, the
+// probe timeout, declares nothing lost: it makes the peer answer (probe_timeouts.cpp).
+#include <algorithm>
+
+#include "proto/base/sequence.hpp"
+#include "proto/endpoint/core.hpp"
+#include "proto/path/gap_rule.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+constexpr std::uint8_t kMostLargeLost = 255;  // of large packets lost in a row
+constexpr std::uint8_t kPatientRounds = 3;    // rounds without an ack before other paths are tried
+// The limits of large packets lost in a row, and of their rounds, while small ones arrive.
+constexpr std::uint32_t kLargeLost = 8;
+constexpr std::uint32_t kLargeRounds = 3;
+constexpr std::uint64_t kSeveral = 4;  // packets that are silent together
+
+bool loses_what_is_large(const Path& path) {
+  return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds;
+}
+
+// When several packets in flight on different lanes are overdue, judged by the path's own answer
+// times. This counts once the path has delivered a window since it was bound: before that its own
+// sender may be the one that fills it. A single packet says little, as its lane may be busy or lose
+// it.
+template <class Core>
+Time several_due(Core& core, Path& path) {
+  const LocalNic& nic = core.nics[path.local_nic];
+  if (nic.lanes < kSeveral || path.delivered_bytes < path.window.bytes()) return kNever;
+  std::uint64_t silent = 0;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(core.sent_blocks, n);
+    if (record.state != SentPacket::State::in_flight || ++silent < kSeveral) continue;
+    return record.departed + nic.reordering.several_overdue(path.response);
+  }
+  return kNever;
+}
+
+}  // namespace
+
+// Takes a packet out of flight.
+void Endpoint::Core::settle(Path& path, SentPacket& record, SentPacket::State state,
+                            bool overtaken) {
+  HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
+  record.state = state;
+  HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
+  --in_flight;
+  --path.packets_in_flight;
+  written_off -= path.written_off;
+  // A share left behind by settled packets would raise the limit for ever.
+  HAWSER_ASSERT(written_off <= in_flight);
+  path.bytes_in_flight -= record.wire_bytes;
+  const bool arrived = state == SentPacket::State::acknowledged;
+  path.lanes.ended(record.lane, arrived, overtaken);
+  if (arrived && record.marked) path.lanes.mark(record.lane);
+}
+
+void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
+                                 TraceLoss layer) {
+  if (turn.tracing()) {
+    TraceRecord record = traced(TraceKind::packet_lost, peer, path, number, packet);
+    record.cause = static_cast<std::uint8_t>(layer);
+    turn.trace(record);
+  }
+  settle(path, packet, SentPacket::State::lost, false);
+  packet.departed = turn.now();
+  packet.lost_by_order = false;
+  if (packet.message == kNoIndex) return;  // a probe
+  switch (layer) {
+    case TraceLoss::gap: ++turn.counters.lost_by_gap; break;
+    case TraceLoss::request: ++turn.counters.lost_by_request; break;
+    case TraceLoss::evacuation: ++turn.counters.lost_by_evacuation; break;
+  }
+  ++turn.counters.packets_lost;
+  ++path.packets_lost;
+  ++nics[path.local_nic].packets_lost;
+  if (is_large(peer, packet)) {
+    if (path.large_lost < kMostLargeLost) ++path.large_lost;
+    // Between two rounds a small packet has arrived; otherwise the path is silent.
+    if (path.large_rounds == 0 ||
+        (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
+      if (path.large_rounds < kMostLargeLost) ++path.large_rounds;
+      path.large_lost_at = turn.now();
+    }
+  }
+  if (packet.packed) return lose_packed(peer, packet);
+  const SlabId id{packet.message, packet.message_generation};
+  OutgoingMessage* message = outgoing.get(id);
+  if (message == nullptr) return;
+  --message->in_flight;
+  if (message->finished) return;
+  queue_retransmit(peer, id, packet.fragment, &packet);
+  consider_asking(*message);
+}
+
+bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const {
+  return packet.wire_bytes * 2 > wire_bytes_of_full_packet(peer);
+}
+
+// Called once this turn has received everything: an acknowledgement further back in the ring may
+// name packets that the first one seems to have passed.
+void Endpoint::Core::judge_acks() {
+  touched.for_each(peers, [&](std::uint32_t index) {
+    Peer& peer = peers.at(index);
+    if (!peer.acked_in_turn || peer.state != SessionState::ready) return;
+    peer.acked_in_turn = false;
+    // One sample per turn: after one absence several paths would report the same.
+    if (peer.fastest != kNoSample) peer.response.sample(peer.fastest);
+    peer.fastest = kNoSample;
+    for_each_path(peer, [&](Path& path) {
+      if (!path.acked_in_turn) return;
+      path.acked_in_turn = false;
+      find_gaps(peer, path);
+    });
+    find_silence(peer);
+    want_to_send_more(peer);
+  });
+}
+
+// Whether only small packets pass: a smaller MTU on the way, a bad optic. Small packets arrive
+// then, and so do the probes of a silent path. Full-size probes must find out when the path is good
+// again. The only path that is left stays in use.
+bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
+  if (!loses_what_is_large(path)) return false;
+  if (next_usable_path(peer, path) != nullptr) return true;
+  // The peer is heard, yet no full fragment will ever reach it.
+  if (peer.small_only_since == Time{}) peer.small_only_since = turn.now();
+  return false;
+}
+
+// Layer 1, and the part of layer 2 that waits for its time: packets that nothing has overtaken, but
+// that the receiver misses.
+void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
+  path.gap_at = kNever;
+  if (!path.any_acked && !path.any_requested) return;
+  path.advance_oldest(sent_blocks);
+  const Duration patience = gap_patience(path.response);
+  const Duration unordered = unordered_patience(path.response, turn.granularity);
+  const LocalNic& nic = nics[path.local_nic];
+  const Duration window = nic.reordering.window(path.response, turn.granularity);
+  const bool ordered = nic.lanes == 1 && !path.reordering_proven;
+  const Time newest = path.newest_departed(sent_blocks);
+  const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
+  std::uint64_t lost = 0;
+  bool any = false;
+  Time doubted{};  // departure of the newest fragment that too few overtook
+  Time unheard{};  // departure of the newest lost packet that none overtook
+  path.any_requested = false;
+  for (std::uint64_t n = path.oldest; before(n, end); ++n) {
+    SentPacket& record = path.sent.at(sent_blocks, n);
+    if (record.state != SentPacket::State::in_flight) continue;
+    const bool overtaken = path.any_acked && before(n, path.largest_acked);
+    if (!overtaken && !record.requested) continue;
+    const std::uint64_t needed = record.requested ? 1 : turn.tunables.reorder_packets;
+    const bool by_order = overtaken && ordered;
+    const GapVerdict verdict =
+        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, turn.now(), patience)
+        : overtaken && nic.lanes > 1 && record.requested
+            ? judge_age(record.departed, turn.now(), nic.reordering.asked(path.response))
+        : overtaken && nic.lanes > 1
+            ? judge_departure(record.departed, newest, turn.now(), window, unordered)
+            : judge_age(record.sent, turn.now(), unordered);
+    if (verdict.lost) {
+      lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
+      record.lost_by_order = by_order;
+      lost += overtaken ? 1 : 0;
+      if (!overtaken) unheard = later(unheard, record.sent);
+      any = true;
+    } else {
+      path.gap_at = earlier(path.gap_at, verdict.ask_again);
+      if (overtaken && nic.lanes > 1 && path.state == PathState::up && record.message != kNoIndex)
+        doubted = later(doubted, record.departed);
+      path.any_requested |= record.requested;
+    }
+  }
+  if (senders.contains(peer)) doubted = Time{};  // data follows, and shows the same
+  if (doubted != Time{} && path.last_departed <= doubted + window) {
+    if (doubted + window < turn.now()) {
+      if (send_probe(peer, path, false)) arm_pto(path);
+    } else {
+      path.gap_at = earlier(path.gap_at, doubted + window + Duration{1});
+    }
+  }
+  if (!any) return;
+  path.lost_lately = true;
+  path.window.on_lost(lost);
+  path.advance_oldest(sent_blocks);
+  if (unheard > path.unheard_at) note_unheard(peer, path);
+  if (path.state == PathState::up && path.unheard == 0 && passes_small_only(peer, path)) {
+    path_down(peer, path, Reason::only_small);
+  }
+}
+
+// The receiver requested packets of this path that nothing on it has overtaken. Perhaps nothing is
+// left in flight for the silence rule to see. Round after round, that is silence too.
+void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
+  if (path.state != PathState::up || peer.behind > 0 || turn.tunables.recovery_evacuate == 0)
+    return;
+  path.unheard_at = turn.now();  // packets sent from here on make the next round
+  if (path.unheard < kPatientRounds) ++path.unheard;
+  if (path.unheard < kPatientRounds) return;
+  if (next_usable_path(peer, path) == nullptr)
+    return bridge(peer, path.local_nic, path.remote_nic, true);
+  ++turn.counters.evacuations;
+  suspect(peer, path, Reason::requests);
+}
+
+void Endpoint::Core::evacuate(Peer& peer, Path& path) {
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    SentPacket& record = path.sent.at(sent_blocks, n);
+    if (record.state == SentPacket::State::in_flight) {
+      lose_packet(peer, path, n, record, TraceLoss::evacuation);
+    }
+  }
+  path.advance_oldest(sent_blocks);
+  path.lost_lately = true;
+  path.gap_at = kNever;
+  path.pto_at = kNever;
+}
+
+// The silence rule. A later turn of the peer must confirm what one turn shows. If nothing in flight
+// would bring that acknowledgement, a probe on a working path does.
+void Endpoint::Core::find_silence(Peer& peer) {
+  if (turn.tunables.recovery_evacuate == 0) return;  // nobody would use the answer
+  // When the oldest packet of a path is due. Packets that the receiver requested are in flight
+  // elsewhere now. But they were the oldest here, and due when they were lost, and nothing of the
+  // path has come since. Therefore they count, once the packets in flight are late as well.
+  // Otherwise a dead path that always has younger packets to lose would be found only after three
+  // rounds of requests.
+  const auto due_at = [&](Path& path) {
+    const Time sent = path.sent.at(sent_blocks, path.oldest).departed;
+    const Time due = earlier(sent + pto_base(path), several_due(*this, path));
+    if (path.unheard == 0) return due;
+    return earlier(due, later(path.unheard_at, sent + gap_patience(path.response)));
+  };
+  Path* doubted = nullptr;
+  for_each_path(peer, [&](Path& path) {
+    if (path.state != PathState::up || path.packets_in_flight == 0) return;
+    path.advance_oldest(sent_blocks);
+    if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
+    const Time due = due_at(path);
+    if (due < peer.settled_sent) {
+      ++turn.counters.evacuations;
+      suspect(peer, path, Reason::silence);
+    } else if (due < peer.newest_acked_sent) {
+      doubted = &path;
+    }
+  });
+  if (doubted != nullptr) ask_elsewhere(peer, *doubted);
+}
+
+}  // namespace hawser::proto
