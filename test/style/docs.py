@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the named files exist. Usage: docs.py ROOT; exit status 1 if one doesn't.
 
-In the pages (those of the root, and of docs/ with its folders) it checks every path in `backticks`
-that begins with a folder of the tree, every link to a file, and every line of README.md's folder
-map. In pages, sources, scripts and notes it checks every file of docs/ that they name.
+In the pages (those of the root, of docs/ with its folders, and the README.md of a folder) it checks
+every path in `backticks` that begins with a folder of the tree, every link to a file, and every
+line of README.md's folder map. In pages, sources, scripts and notes it checks every file of docs/
+that they name. The README.md of a folder must name every source of that folder, without its
+ending, and of folders below that have none of their own: `udp_*.cpp` and `list.{hpp,cpp}` do.
 """
 
+import fnmatch
 import glob
 import os
 import re
@@ -53,10 +56,27 @@ def missing_pages(root, path):
                 yield f"{path}:{number}: {name} does not exist"
 
 
+def unnamed_sources(root, readme):
+    """The sources that a folder's README.md should name, and doesn't."""
+    folder = os.path.dirname(readme)
+    with open(os.path.join(root, readme), encoding="utf-8") as file:
+        tokens = re.findall(r"`([^`\s]+)`", file.read())
+    stems = {os.path.splitext(os.path.basename(name))[0] for token in tokens for name in expand(token)}
+    for place, folders, files in os.walk(os.path.join(root, folder)):
+        folders[:] = [one for one in folders if not os.path.isfile(os.path.join(place, one, "README.md"))]
+        for name in sorted(files):
+            stem, ending = os.path.splitext(name)
+            if ending in (".cpp", ".hpp") and not any(fnmatch.fnmatch(stem, one) for one in stems):
+                yield f"{readme}:1: {name} is not named"
+
+
 def check(root):
     complaints = []
     for path in style.paths(root, style.TEXT + NOTES):
-        if path.endswith(".md") and (path.startswith("docs/") or "/" not in path):
+        is_of_folder = path.endswith("/README.md") and not path.startswith("docs/")
+        if is_of_folder:
+            complaints += unnamed_sources(root, path)
+        if path.endswith(".md") and (is_of_folder or path.startswith("docs/") or "/" not in path):
             complaints += missing(root, path)
         elif path != EXAMPLES:
             complaints += missing_pages(root, path)

@@ -159,6 +159,8 @@ class DocsTest(unittest.TestCase):
                            ("README.md", "[a](docs/a.md)\n\n    proto/    the protocol\n"),
                            ("docs/a.md", "[c](lab/c.md#part)"), ("docs/lab/c.md", "[a](../a.md), docs/a.md"),
                            ("proto/a.cpp", "// docs/a.md and docs/lab/c.md, \"The rule\"\n"),
+                           ("proto/README.md", "| `codec.{hpp,cpp}` | [a](../docs/a.md) |"),
+                           ("proto/README.md", "`cod*.cpp`"),
                            ("CONTRIBUTING.md", "[c](docs/lab/c.md), [of others](https://a.example/b.md)")):
             self.assertEqual(self.complaints(page, text), [])
 
@@ -167,6 +169,7 @@ class DocsTest(unittest.TestCase):
                            ("docs/a.md", "[b](b.md)"), ("README.md", "    gone/    nothing\n"),
                            ("README.md", "`tool/*.cpp`"), ("docs/lab/c.md", "[a](a.md)"),
                            ("docs/lab/c.md", "`proto/gone.hpp`"), ("docs/a.md", "See docs/c.md."),
+                           ("proto/README.md", "codec.hpp"), ("proto/README.md", "`codec.hpp` `proto/gone.hpp`"),
                            ("CONTRIBUTING.md", "[c](docs/c.md)"), ("proto/a.cpp", "// docs/c.md\n"),
                            ("test/a.mutants", "# docs/c.md\n"), ("test/CMakeLists.txt", "# docs/c.md\n")):
             self.assertEqual(len(self.complaints(page, text)), 1, text)
