@@ -18,7 +18,7 @@ namespace {
 constexpr Duration kAllowanceEpoch = milliseconds(20);
 constexpr std::uint64_t kFinalsRepeated = 64;
 constexpr std::uint32_t kFewStatuses = 4;
-constexpr std::uint32_t kMostControl = 256;  // peers that a turn sends control packets to
+constexpr std::uint32_t kMostControl = 128;  // peers that a turn sends control packets to
 
 // A sender has about its window in flight. With few acknowledgements in a round trip it sends in
 // bursts, and learns late.

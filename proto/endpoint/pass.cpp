@@ -30,7 +30,7 @@ constexpr Duration kBackpressureRetry = microseconds(50);
 constexpr Duration kReapRetry = milliseconds(2);
 
 // Timers of each kind that a turn lets expire, as each costs up to a microsecond.
-constexpr std::uint32_t kMostExpiries = 256;
+constexpr std::uint32_t kMostExpiries = 128;
 
 // A ring may hold more than caps() promises: kernels charge packets that came together less.
 void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {

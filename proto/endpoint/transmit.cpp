@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: which peer, which path and which fragments make the next burst of the driver's size.
 //
-// The path is chosen for a few packets at a time (path_chooser.hpp): an UP path with room in its
-// window. If no path is UP, SUSPECT ones serve. Undelivered packets stay in flight, so a degraded
-// NIC gets its share, not an equal one.
+// The path is chosen for each burst (path_chooser.hpp): an UP path with room in its window. If no
+// path is UP, SUSPECT ones serve. Undelivered packets stay in flight, so a degraded NIC gets its
+// share, not an equal one. Equal NICs get equal shares, however round trips vary on a busy host.
 //
 // Peers take turns after each burst, and so do the paths of a peer. If there is only one of each,
 // nothing could go between two bursts. Then as many packets as may go now are handed over at once.
@@ -30,9 +30,6 @@ namespace {
 
 // Path numbers reserved for probes: if data had all of them in flight and lost, no probe could ask.
 constexpr std::uint64_t kKeptForProbes = 2;
-
-// The most packets of a stripe. Its bytes are few beside what a NIC sends in a round trip.
-constexpr std::uint64_t kStripe = 16;
 
 // Whether the receiver has granted the bytes that are sent next.
 template <class Core>
@@ -77,14 +74,6 @@ std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_
     i = peer.to_send.next(core.outgoing, i);
   }
   return std::min(count, most);
-}
-
-// How many packets go over a path before the next path is chosen. A stripe makes the choice cheap.
-// It is shorter near the end of a message, so that all paths share what is left.
-template <class Core>
-std::uint64_t stripe(const Core& core, const Peer& peer) {
-  const auto paths = static_cast<std::uint64_t>(std::popcount(peer.bound));
-  return std::max<std::uint64_t>(waiting_fragments(core, peer, kStripe * paths) / paths, 1);
 }
 
 }  // namespace
@@ -290,8 +279,11 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   const LocalNic& nic = nics[path.local_nic];
-  if (!std::has_single_bit(peer.bound)) in_a_row = std::min(in_a_row, stripe(*this, peer));
-  if (in_a_row > 1) in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, turn.now(), full));
+  if (!std::has_single_bit(peer.bound)) {
+    in_a_row = 1;
+  } else {
+    in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, turn.now(), full));
+  }
   limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
   limit = std::min<std::uint64_t>(limit, Burst::kMost);
   const std::uint64_t of_limit = path.written_off ? in_flight : in_flight - written_off;

@@ -23,7 +23,7 @@ namespace hawser::proto {
 
 namespace {
 // Awake peers that a turn tells: they take some hundred microseconds.
-constexpr std::uint32_t kAwakeBurst = 128;
+constexpr std::uint32_t kAwakeBurst = 64;
 // Peers woken in one turn to hear of a change, and the time until the next ones are.
 constexpr std::uint32_t kWokenBurst = 32;
 constexpr Duration kWokenInterval = microseconds(500);

@@ -12,7 +12,7 @@ constexpr char kUntouched = '\x5a';  // fills a receive's buffer before anything
 constexpr char kPoison = '\x5b';     // fills it after its completion
 
 std::uint64_t key(std::uint32_t node, OperationId operation) {
-  return std::uint64_t{node} << 58 ^ static_cast<std::uint64_t>(operation);
+  return std::uint64_t{node} << 52 ^ static_cast<std::uint64_t>(operation);
 }
 
 void fill(std::string& bytes, char value) { bytes.assign(bytes.size(), value); }
@@ -320,7 +320,7 @@ void Exchange::ignore_what_was() {
 void Exchange::forget(std::uint32_t node) {
   if (node < seen_.size()) seen_[node] = 0;
   for (auto at = by_operation_.begin(); at != by_operation_.end();) {
-    const bool gone = at->first >> 58 == node;
+    const bool gone = at->first >> 52 == node;
     if (gone) --open_;
     at = gone ? by_operation_.erase(at) : std::next(at);
   }
