@@ -62,6 +62,7 @@ class Hub {
     config.tunables.max_operations = 2 * kPeers;
     config.tunables.fragment_bytes = 1024;
     config.tunables.rest_after_ms = 100000;
+    config.tunables.poll_budget_packets = 1024;
     config.remotes = 2 * kPeers;
     config.ring_slots = config.control_slots = config.held_packets = kPeers + 16;
     return config;
