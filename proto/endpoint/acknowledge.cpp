@@ -15,7 +15,6 @@
 namespace hawser::proto {
 
 namespace {
-constexpr Duration kAllowanceEpoch = milliseconds(20);
 constexpr std::uint64_t kFinalsRepeated = 64;
 constexpr std::uint32_t kFewStatuses = 4;
 constexpr std::uint32_t kMostControl = 128;  // peers that a turn sends control packets to
@@ -95,10 +94,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   }
   grants.budget.on_arrival(packet.payload.size());
 
-  if (peer.active_epoch != allowance_epoch) {
-    peer.active_epoch = allowance_epoch;
-    ++epoch_peers;
-  }
+  allowance.count(peer.active_epoch);
   // A packet that was overtaken is reported at once too, before its sender takes it for lost. On
   // paths with several lanes overtaking means nothing.
   const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
@@ -179,23 +175,10 @@ std::uint16_t Endpoint::Core::turns_behind() const {
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, wire::kFarBehind));
 }
 
-// The receive ring, shared among the peers that sent lately.
-std::uint32_t Endpoint::Core::allowance_kib() const {
-  const std::uint64_t active = std::max<std::uint64_t>({1, epoch_peers, last_epoch_peers});
-  const std::uint64_t least = 2 * (fragment_bytes + wire::kDataHeaderBytes);
-  return static_cast<std::uint32_t>((std::max(receive_bytes / active, least) + 1023) / 1024);
-}
-
 // Sends control packets to all peers that are due. The others stay on the list; their timer is
 // armed. The next turn, which is due at once, sends those beyond the budget.
 void Endpoint::Core::acknowledge(bool urgent_only) {
-  if (allowance_epoch_end <= turn.now()) {
-    last_epoch_peers = turn.now() - allowance_epoch_end < kAllowanceEpoch ? epoch_peers : 0;
-    epoch_peers = 0;
-    ++allowance_epoch;
-    allowance_epoch_end = turn.now() + kAllowanceEpoch;
-    watch_rings();
-  }
+  if (allowance.pass(turn.now())) watch_rings();
   std::uint32_t budget = kMostControl;
   std::uint32_t following = kNoIndex;
   for (std::uint32_t i = ackers.front(); i != kNoIndex && budget > 0; i = following) {
@@ -249,7 +232,11 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     if (index == kNoIndex) continue;
     ReceivePath& path = receive_paths.at(index);
     if (!path.ack_due && !request_follows) continue;
-    if (!any && !writer.ack_info(turn.number(), turns_behind(), allowance_kib())) return false;
+    if (!any) {
+      const std::uint32_t kib =
+          allowance.share_kib(receive_bytes, fragment_bytes + wire::kDataHeaderBytes);
+      if (!writer.ack_info(turn.number(), turns_behind(), kib)) return false;
+    }
     any = true;
     std::array<std::uint64_t, PathWindow::kWords> words;
     std::size_t count = path.window.write_ack(path.reach, words);

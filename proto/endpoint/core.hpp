@@ -29,9 +29,11 @@
 #include "proto/endpoint/peer.hpp"
 #include "proto/endpoint/peer_table.hpp"
 #include "proto/endpoint/records.hpp"
+#include "proto/message/allowance.hpp"
 #include "proto/message/grants.hpp"
 #include "proto/message/groups.hpp"
 #include "proto/message/matching.hpp"
+#include "proto/message/payload_store.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/local_nic.hpp"
 #include "proto/path/remote_handles.hpp"
@@ -86,8 +88,7 @@ struct Endpoint::Core {
   Matching matching;
   Groups groups;
   Grants grants;
-  Slab<Chunk> chunks;
-  Untouched<std::byte> chunk_bytes{0};  // chunks.capacity() x chunk_size()
+  PayloadStore payloads;
   RemoteHandles remotes;
   Untouched<wire::NicRecord> more_nics;  // for peers with more NICs than Peer::nics holds, by place
   std::array<StandingVerdict, kMaxVerdicts> verdicts{};
@@ -113,10 +114,7 @@ struct Endpoint::Core {
   bool called_to_send = false;            // since the last turn, and last for a single packet
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Pace pace;
-  std::uint32_t epoch_peers = 0;  // peers that sent data in the present allowance epoch
-  std::uint32_t last_epoch_peers = 0;
-  std::uint32_t allowance_epoch = 1;
-  Time allowance_epoch_end{};
+  Allowance allowance;
 
   std::uint32_t calls_outstanding = 0;
   std::uint32_t half_open_count = 0;
@@ -125,7 +123,6 @@ struct Endpoint::Core {
   std::uint32_t in_flight = 0;    // sequenced packets
   std::uint32_t written_off = 0;  // of in_flight, on paths that are `written_off`
   std::uint64_t bulk_paths = 0;
-  std::uint64_t chunk_bytes_held = 0;
   std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
   std::uint32_t claims = 0;     // of unmatched: those that the caller has claimed
   Time store_full_since{};  // since when messages are turned away and nothing was matched; 0: no
@@ -418,10 +415,6 @@ struct Endpoint::Core {
   void bury(Peer& peer, std::uint64_t number);
   void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
   void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes, std::size_t n);
-  [[nodiscard]] bool store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
-                           std::size_t count);
-  [[nodiscard]] std::size_t chunk_size() const { return std::min(fragment_bytes, 4096u); }
-  void drop_chunks(IncomingMessage& message, std::uint32_t until = kNoIndex);
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);
 
@@ -494,7 +487,6 @@ struct Endpoint::Core {
   [[nodiscard]] bool something_owed(const Peer& peer) const;
   void acknowledge(bool urgent_only);
   [[nodiscard]] bool acknowledge(Peer& peer, bool urgent_only);
-  [[nodiscard]] std::uint32_t allowance_kib() const;
   [[nodiscard]] std::uint16_t turns_behind() const;
   [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
   void write_statuses(Peer& peer, wire::PacketWriter& writer);

@@ -116,7 +116,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
                u32(turn.tunables.max_peers)),
       groups(u32(std::min(turn.tunables.max_operations, kMostGroups))),
       grants(u32(turn.tunables.max_peers)),
-      chunks(0),
+      payloads(0, wire::kMinFragmentBytes),
       remotes(u32(turn.tunables.max_peers)),
       more_nics(std::size_t{turn.tunables.max_peers} * kMaxNics),
       peer_timers(u32(turn.tunables.max_peers)),
@@ -156,10 +156,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
   grants.budget = GrantBudget(turn.tunables.grant_start_bytes * nics.size(),
                               receive_bytes * nics.size(), fragment_bytes);
-  // One full fragment has room, whatever else is stored.
-  const std::uint64_t least = (fragment_bytes + chunk_size() - 1) / chunk_size();
-  chunks = Slab<Chunk>(u32(std::max(turn.tunables.unexpected_bytes / chunk_size(), least)));
-  chunk_bytes = Untouched<std::byte>(std::size_t{chunks.capacity()} * chunk_size());
+  payloads = PayloadStore(turn.tunables.unexpected_bytes, fragment_bytes);
   probe_padding.resize(fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};

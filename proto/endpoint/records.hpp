@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small records that an endpoint keeps beside its peers and messages: stored payload, verdicts,
+// Small records that an endpoint keeps beside its peers and messages: verdicts,
 // operations, and the values in the tables of incoming messages.
 #pragma once
 
@@ -13,13 +13,6 @@
 #include "proto/wire/layout.hpp"
 
 namespace hawser::proto {
-
-// Payload stored while no receive had matched: a fragment, or a piece of a large one.
-struct Chunk {
-  std::uint32_t next = kNoIndex;
-  std::uint32_t bytes = 0;
-  std::uint64_t begin = 0;  // in the message
-};
 
 // A verdict, told or about to be.
 struct StandingVerdict {

@@ -15,7 +15,7 @@ EndpointStats Endpoint::stats() const {
   stats.messages_claimed = core_->claims;
   stats.sends_unreleased = core_->unreleased;
   stats.buffers_in_use = core_->pool.in_use();
-  stats.unexpected_bytes_held = core_->chunk_bytes_held;
+  stats.unexpected_bytes_held = core_->payloads.bytes_held();
   stats.peers_awake = core_->peers.awake();
   stats.peers_at_rest = core_->peers.at_rest();
   auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];

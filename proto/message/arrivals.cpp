@@ -255,7 +255,9 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
   const std::uint32_t stored_before = message.first_chunk;
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
-  if (stores && !store(message, begin, packet.payload.data(), packet.payload.size())) {
+  // After NO_ROOM the sender starts anew, with a grant.
+  const bool is_stopped = message.no_room && !packet.payload.empty();
+  if (stores && (is_stopped || !payloads.store(message.first_chunk, begin, packet.payload))) {
     message.no_room = true;
     ++turn.counters.no_room_answers;
     say_status(peer, message.number, wire::MessageStatus::no_room);
@@ -268,7 +270,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     return drop(DropReason::duplicate_fragment);
   }
   if (claim != FragmentBitmap::Claim::fresh) {
-    drop_chunks(message, stored_before);
+    payloads.drop(message.first_chunk, stored_before);
     return drop(DropReason::beyond_window);
   }
   turn.counters.data_bytes_received += packet.payload.size();
@@ -290,39 +292,6 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const 
   // Most likely the next fragment comes next; prefetch its place.
   const std::byte* const next = message.buffer + begin + room;
   prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
-}
-
-// False: no room. An empty fragment needs none. Chunks are small even if fragments are large, or a
-// store full of small messages would hold few.
-bool Endpoint::Core::store(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
-                           std::size_t count) {
-  if (count > 0 && message.no_room) return false;  // the sender starts anew after the grant
-  const std::uint32_t before = message.first_chunk;
-  for (std::size_t at = 0; at < count; at += chunk_size()) {
-    SlabId id;
-    Chunk* chunk = chunks.try_allocate(id);
-    if (chunk == nullptr) {
-      drop_chunks(message, before);
-      return false;
-    }
-    chunk->next = message.first_chunk;
-    chunk->begin = begin + at;
-    chunk->bytes = static_cast<std::uint32_t>(std::min(count - at, chunk_size()));
-    message.first_chunk = id.index;
-    std::memcpy(chunk_bytes.data() + id.index * chunk_size(), bytes + at, chunk->bytes);
-    chunk_bytes_held += chunk->bytes;
-  }
-  return true;
-}
-
-// Drops the newest chunks, down to `until`.
-void Endpoint::Core::drop_chunks(IncomingMessage& message, std::uint32_t until) {
-  while (message.first_chunk != until) {
-    const std::uint32_t index = message.first_chunk;
-    message.first_chunk = chunks.at(index).next;
-    chunk_bytes_held -= chunks.at(index).bytes;
-    chunks.free(index);
-  }
 }
 
 // Every fragment is claimed and in its place.
@@ -366,7 +335,7 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
     give_back_unmatched(message);
     store_moves();
   }
-  drop_chunks(message);
+  payloads.drop(message.first_chunk);
   leave_grants(message);
   message.arrived.release();
   if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);

@@ -69,10 +69,11 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
     message.hint.priority = std::max(priority, message.hint.priority);
   }
   ++peer.open_receives;
-  for (std::uint32_t i = message.first_chunk; i != kNoIndex; i = chunks.at(i).next) {
-    place(message, chunks.at(i).begin, chunk_bytes.data() + i * chunk_size(), chunks.at(i).bytes);
-  }
-  drop_chunks(message);
+  payloads.for_each(message.first_chunk,
+                    [&](std::uint64_t begin, std::span<const std::byte> bytes) {
+                      place(message, begin, bytes.data(), bytes.size());
+                    });
+  payloads.drop(message.first_chunk);
   if (message.arrived.complete()) return arrived_whole(message);
   start_grants(message);
   expect(message, true);
