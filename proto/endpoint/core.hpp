@@ -28,8 +28,8 @@
 #include "proto/endpoint/burst.hpp"
 #include "proto/endpoint/peer.hpp"
 #include "proto/endpoint/peer_table.hpp"
-#include "proto/endpoint/records.hpp"
 #include "proto/message/allowance.hpp"
+#include "proto/message/finished_entry.hpp"
 #include "proto/message/grants.hpp"
 #include "proto/message/groups.hpp"
 #include "proto/message/matching.hpp"
@@ -37,6 +37,7 @@
 #include "proto/nic.hpp"
 #include "proto/path/local_nic.hpp"
 #include "proto/path/remote_handles.hpp"
+#include "proto/path/standing_verdicts.hpp"
 #include "proto/path/verdicts.hpp"
 #include "proto/session/nic_news.hpp"
 #include "proto/session/places.hpp"
@@ -91,8 +92,7 @@ struct Endpoint::Core {
   PayloadStore payloads;
   RemoteHandles remotes;
   Untouched<wire::NicRecord> more_nics;  // for peers with more NICs than Peer::nics holds, by place
-  std::array<StandingVerdict, kMaxVerdicts> verdicts{};
-  std::size_t verdict_count = 0;
+  StandingVerdicts verdicts;
   std::vector<std::byte> probe_padding;  // a fragment of zeros
   std::uint32_t unreleased = 0;          // finished sends that a NIC may still read from
 
@@ -133,9 +133,6 @@ struct Endpoint::Core {
   bool closed = false;
   Time closing_since{};
   Time close_wake{kNever};
-  Time judge_at{kNever};
-  Time judged_at{};
-  Duration judge_interval{};
   Burst burst;  // this and the next are work space, made once: clearing them costs kilobytes
   std::array<RxPacket, Nic::kMaxRxBurst> received;
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
@@ -377,12 +374,9 @@ struct Endpoint::Core {
   // ---- blame.cpp
   void want_verdicts();
   [[nodiscard]] PeerEvidence evidence_of(Peer& peer);
-  void support(const Verdict& verdict);
   void support_by_peer(Peer& peer, const VerdictJudge& judge);
   [[nodiscard]] bool any_session();
   [[nodiscard]] Reason contradiction(const Verdict& verdict, std::uint16_t alive_local);
-  void tell(const StandingVerdict& standing, Event::Kind kind, Reason reason);
-  [[nodiscard]] bool settle_verdicts(std::uint16_t alive_local);
   void judge_paths();
 
   // ---- trace.cpp; the caller of all but the first checks `tracing`

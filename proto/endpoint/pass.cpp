@@ -155,7 +155,7 @@ void Endpoint::Core::expire_timers() {
   }
   if (store_judged_at <= turn.now()) judge_full_store();
   if (news.at <= turn.now()) spread_news();
-  if (judge_at <= turn.now()) judge_paths();
+  if (verdicts.at() <= turn.now()) judge_paths();
 }
 
 // Applies the blocks of a packet from a ready peer in their order, except that statuses come first.
@@ -321,7 +321,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
   result.wake_at = earlier(result.wake_at, earlier(news.at, earlier(close_wake, store_judged_at)));
-  result.wake_at = earlier(result.wake_at, earlier(judge_at, reap_at));
+  result.wake_at = earlier(result.wake_at, earlier(verdicts.at(), reap_at));
   if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   const Time retry = turn.now() + kBackpressureRetry;
   if (turn.was_refused() || (!senders.empty() && !turn.has_progressed())) {

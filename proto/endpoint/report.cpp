@@ -31,13 +31,7 @@ EndpointStats Endpoint::stats() const {
   return stats;
 }
 
-std::size_t Endpoint::verdicts(std::span<Verdict> out) const {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < core_->verdict_count && count < out.size(); ++i) {
-    if (core_->verdicts[i].told) out[count++] = core_->verdicts[i].verdict;
-  }
-  return count;
-}
+std::size_t Endpoint::verdicts(std::span<Verdict> out) const { return core_->verdicts.told(out); }
 
 namespace {
 

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Verdicts of an endpoint (docs/internals/protocol.md §10): the evidence of its paths, the time for
-// judging it, and the verdicts that stand. verdicts.hpp is the judgement itself.
-//
-// Timer: `judge_at`, armed when a path, a NIC or a session changes for the worse. It stays armed
-// while a path is DOWN or a verdict stands, but not while all peers rest. The interval grows while
-// nothing changes.
-//
-// A verdict is told once it has lasted for kHold and kLooks judgements. It stands until something
-// contradicts it; the loss of a witness is no contradiction.
+// Verdicts of an endpoint (docs/internals/protocol.md §10): the evidence of its paths, and what
+// contradicts a verdict. verdicts.hpp is the judgement itself, and standing_verdicts.hpp keeps the
+// verdicts that stand and the time of the next judgement.
 #include <algorithm>
 #include <array>
 
@@ -16,26 +10,7 @@
 
 namespace hawser::proto {
 
-namespace {
-
-constexpr Duration kHold = milliseconds(100);
-constexpr std::uint32_t kLooks = 4;
-constexpr Duration kFirstLook = milliseconds(10);
-constexpr Duration kLastLook = milliseconds(1000);
-// Judging walks over all paths. It should take only a small part of a core.
-constexpr Duration kPerPeer = microseconds(50);
-
-bool same(const Verdict& a, const Verdict& b) {
-  return a.blame == b.blame && a.peer == b.peer && a.nic == b.nic && a.remote_nic == b.remote_nic;
-}
-
-}  // namespace
-
-void Endpoint::Core::want_verdicts() {
-  judge_interval = kFirstLook;
-  judge_at =
-      earlier(judge_at, later(turn.now() + judge_interval, judged_at + kPerPeer * peers.awake()));
-}
+void Endpoint::Core::want_verdicts() { verdicts.want(turn.now(), peers.awake()); }
 
 // An UP path is alive if it was heard since a path of either of its NICs went DOWN. Otherwise it is
 // UP only because nobody has tried it. Probes that an absent peer does not answer are no evidence:
@@ -66,22 +41,6 @@ PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
   return evidence;
 }
 
-void Endpoint::Core::support(const Verdict& verdict) {
-  const auto end = verdicts.begin() + verdict_count;
-  const auto found = std::find_if(verdicts.begin(), end, [&](const StandingVerdict& standing) {
-    return same(standing.verdict, verdict);
-  });
-  if (found != end) {
-    found->supported = true;
-    ++found->looks;
-    return;
-  }
-  if (verdict_count == verdicts.size()) return;  // more broken links than one can read about
-  StandingVerdict& fresh = verdicts[verdict_count++];
-  fresh = {.verdict = verdict, .since = turn.now(), .looks = 1, .supported = true};
-  fresh.verdict.since_ns = static_cast<std::uint64_t>(turn.now().ns);
-}
-
 void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
   const VerdictJudge::OfPeer found = judge.judge(evidence_of(peer), index_of(peer));
   Verdict verdict{.reason = Reason::witnesses, .peer = id_of(peer), .endpoint_id = peer.remote_id};
@@ -92,14 +51,14 @@ void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
     const bool told = !is_up(peer, remote);
     verdict.reason = told ? Reason::peer_said : Reason::witnesses;
     if (told || (found.dead >> remote & 1) != 0) {
-      support(verdict);
+      verdicts.support(verdict, turn.now());
       continue;
     }
     verdict.blame = Blame::link;
     for (std::uint32_t local = 0; local < nics.size(); ++local) {
       if ((found.links[remote] >> local & 1) == 0) continue;
       verdict.nic = static_cast<std::uint8_t>(local);
-      support(verdict);
+      verdicts.support(verdict, turn.now());
     }
   }
 }
@@ -138,54 +97,7 @@ Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive
     return alive != 0 ? Reason::works_again : Reason::none;
   }
   if ((alive >> verdict.nic & 1) != 0) return Reason::works_again;
-  for (std::size_t i = 0; i < verdict_count; ++i) {
-    const Verdict& other = verdicts[i].verdict;
-    const bool explains = (other.blame == Blame::local_nic && other.nic == verdict.nic) ||
-                          (other.blame == Blame::remote_nic && other.peer == verdict.peer &&
-                           other.remote_nic == verdict.remote_nic);
-    if (explains && verdicts[i].told) return Reason::wider_verdict;
-  }
-  return Reason::none;
-}
-
-void Endpoint::Core::tell(const StandingVerdict& standing, Event::Kind kind, Reason reason) {
-  const Verdict& verdict = standing.verdict;
-  turn.emit({.kind = kind,
-             .reason = reason,
-             .blame = verdict.blame,
-             .peer = verdict.peer,
-             .endpoint_id = verdict.endpoint_id,
-             .nic = verdict.nic,
-             .remote_nic = verdict.remote_nic});
-}
-
-// True if a verdict was told, withdrawn, or is about to be told.
-bool Endpoint::Core::settle_verdicts(std::uint16_t alive_local) {
-  bool moving = false;
-  for (std::size_t i = 0; i < verdict_count;) {
-    StandingVerdict& standing = verdicts[i];
-    Reason against = Reason::none;
-    if (!standing.supported) against = contradiction(standing.verdict, alive_local);
-    if (against != Reason::none || (!standing.supported && !standing.told)) {
-      if (standing.told) tell(standing, Event::Kind::verdict_withdrawn, against);
-      std::move(verdicts.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                verdicts.begin() + static_cast<std::ptrdiff_t>(verdict_count),
-                verdicts.begin() + static_cast<std::ptrdiff_t>(i));
-      --verdict_count;
-      moving = true;
-      continue;
-    }
-    if (!standing.told) {
-      moving = true;
-      if (turn.now() - standing.since >= kHold && standing.looks >= kLooks) {
-        standing.told = true;
-        tell(standing, Event::Kind::verdict_reached, standing.verdict.reason);
-      }
-    }
-    standing.supported = false;
-    ++i;
-  }
-  return moving;
+  return verdicts.explains(verdict) ? Reason::wider_verdict : Reason::none;
 }
 
 void Endpoint::Core::judge_paths() {
@@ -202,17 +114,24 @@ void Endpoint::Core::judge_paths() {
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     Verdict verdict{.blame = Blame::local_nic, .nic = static_cast<std::uint8_t>(nic)};
     verdict.reason = nics[nic].up ? Reason::witnesses : Reason::driver;
-    if (!nics[nic].up || (dead >> nic & 1) != 0) support(verdict);
+    if (!nics[nic].up || (dead >> nic & 1) != 0) verdicts.support(verdict, turn.now());
   }
   for_each_peer([&](Peer& peer) {
     if (peer.state == SessionState::ready) support_by_peer(peer, judge);
   });
-  const bool moving = settle_verdicts(judge.alive_local());
-  judge_at = kNever;
-  judged_at = turn.now();
-  if (!any_down && (verdict_count == 0 || (ready == 0 && !moving))) return;
-  judge_interval = moving ? kFirstLook : std::min(judge_interval * 2, kLastLook);
-  judge_at = turn.now() + std::max(judge_interval, kPerPeer * ready);
+  const std::uint16_t alive = judge.alive_local();
+  const bool moving = verdicts.settle(
+      turn.now(), [&](const Verdict& verdict) { return contradiction(verdict, alive); },
+      [&](const Verdict& verdict, Event::Kind kind, Reason reason) {
+        turn.emit({.kind = kind,
+                   .reason = reason,
+                   .blame = verdict.blame,
+                   .peer = verdict.peer,
+                   .endpoint_id = verdict.endpoint_id,
+                   .nic = verdict.nic,
+                   .remote_nic = verdict.remote_nic});
+      });
+  verdicts.end(turn.now(), any_down, moving, ready);
 }
 
 }  // namespace hawser::proto

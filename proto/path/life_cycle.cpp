@@ -201,7 +201,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   path.probe_at = kNever;
   path.answered = 0;
   path.tried = 0;
-  if (verdict_count > 0) want_verdicts();
+  if (!verdicts.empty()) want_verdicts();
   emit(Event::Kind::path_up, peer, path, reason);
   if (path.told_down) {
     path.told_down = false;

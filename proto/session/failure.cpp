@@ -112,7 +112,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   if (ackers.contains(peers, index)) ackers.remove(peers, index);
   peer_timers.remove(index);
   touch(peer);
-  if (verdict_count > 0) want_verdicts();
+  if (!verdicts.empty()) want_verdicts();
   (void)peer_places.ended.push(id);  // a walk finds those without room here
   turn.progress();
 }

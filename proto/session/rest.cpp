@@ -125,7 +125,7 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   if (peer.state == SessionState::failed) return true;
   // The peer's present evidence may contradict a standing verdict, so one more judgement comes
   // first.
-  if (verdict_count > 0 && judged_at < peer.last_heard) return false;
+  if (!verdicts.empty() && verdicts.judged_at() < peer.last_heard) return false;
   // A CLOSE that has begun to arrive continues.
   if ((peer.announcing && !out_of_reach) || peer.close_sent || peer.acked_in_turn ||
       std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
@@ -309,7 +309,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   ++turn.counters.peers_woken;
   touch(peer);
   if (peer.state == SessionState::failed) return peer;
-  if (verdict_count > 0) want_verdicts();
+  if (!verdicts.empty()) want_verdicts();
   table_blocks.release(kBlocksToWake);
   bool opened = peer.outgoing.open(table_blocks, peer.next_number) &&
                 peer.incoming.open(table_blocks, peer.remote_floor);

@@ -203,7 +203,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
              .peer = id_of(peer),
              .endpoint_id = peer.remote_id});
   open_paths(peer);
-  if (verdict_count > 0) want_verdicts();
+  if (!verdicts.empty()) want_verdicts();
   // The handshake may have left before a NIC changed.
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
