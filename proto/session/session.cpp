@@ -202,6 +202,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
              .reason = Reason::handshake,
              .peer = id_of(peer),
              .endpoint_id = peer.remote_id});
+  peer.nic_news = news.newest();  // these paths know the NICs as they are
   open_paths(peer);
   if (!verdicts.empty()) want_verdicts();
   // The handshake may have left before a NIC changed.
