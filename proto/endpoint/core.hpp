@@ -471,10 +471,12 @@ struct Endpoint::Core {
   void give_grants();
   void watch_rings();
 
-  // ---- acknowledge.cpp
+  // ---- path_arrivals.cpp
   [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
                                   bool congestion_experienced);
   void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
+
+  // ---- outbox.cpp
   void say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status);
   void owe(Peer& peer);  // puts the peer on the list of those that get a control packet
   void owe_soon(Peer& peer);
