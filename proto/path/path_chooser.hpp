@@ -4,8 +4,8 @@
 //
 //   LeastFilled   the path whose window the packets fill the least. A window shows how much its
 //   path
-//                 carries in a round trip, so a slow NIC gets less. Of paths that are filled alike,
-//                 the one that has carried the fewest bytes.
+//                 carries in a round trip, so a slow NIC gets less. If paths are filled alike, it
+//                 takes the one that has carried the fewest bytes.
 //   EqualShares   each path in its turn, whatever it carries: the first of the paths offered, or
 //                 none while that one has no room. This is the comparison in experiments.
 //
