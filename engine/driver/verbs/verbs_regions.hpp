@@ -63,8 +63,8 @@ class VerbsRegions {
   // again later. No look-up may run meanwhile.
   void drop();
   // For any thread. The device is back, with `domain`. A region that can't be registered any more
-  // is not found, so its bytes are copied. Returns false if that affects a dma-buf: then the device
-  // is useless for now, and the caller must drop the registrations.
+  // is not found, so its bytes are copied. Returns false if that affects a dma-buf, which can't be
+  // copied: the caller must then drop the registrations.
   [[nodiscard]] bool renew(ibv_pd* domain);
 
   // The region for these bytes; null if no single region contains them all.

@@ -38,7 +38,7 @@ TEST_CASE("event_wheel__events_come_in_the_order_of_time_and_then_of_making") {
   }
 }
 
-// Each event makes others: for now, soon, and far ahead. The model is a list that is searched.
+// Each event makes others: at once, soon, and far ahead. The model is a list that is searched.
 struct Maker final : Actor {
   struct Entry {
     std::int64_t time;
