@@ -103,8 +103,9 @@ class Incast {
     for (std::uint32_t posted = 0, received = 0; received < all;) {
       for (; posted < all && posted < received + 64; ++posted) {
         OperationId operation{};
-        if (nodes_[0]->endpoint->receive(kAnyPeer, 0, 1, ~std::uint64_t{0}, buffer_.data(),
-                                         buffer_.size(), {}, operation) != Status::ok) {
+        if (nodes_[0]->endpoint->receive(
+                {.tag = 1, .data = buffer_.data(), .bytes = buffer_.size()}, operation) !=
+            Status::ok) {
           break;
         }
       }
@@ -137,8 +138,9 @@ class Incast {
         Endpoint& endpoint = *nodes_[i + 1]->endpoint;
         while (posted[i] < count) {
           OperationId operation{};
-          if (endpoint.send(peers_[i], 0, 1, payload_.data(), payload_.size(), {}, operation) !=
-              Status::ok) {
+          if (endpoint.send(
+                  {.peer = peers_[i], .tag = 1, .data = payload_.data(), .bytes = payload_.size()},
+                  operation) != Status::ok) {
             break;
           }
           ++posted[i];

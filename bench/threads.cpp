@@ -97,14 +97,16 @@ class Pairs {
       threads.emplace_back([=, this] {
         carry(*endpoints_[i], messages, [=, this] {
           OperationId operation{};
-          return endpoints_[i]->send(peers_[i], 0, 1, payloads_[i].data(), bytes_, {}, operation);
+          return endpoints_[i]->send(
+              {.peer = peers_[i], .tag = 1, .data = payloads_[i].data(), .bytes = bytes_},
+              operation);
         });
       });
       threads.emplace_back([=, this] {
         Endpoint& receiver = *endpoints_[kPairs + i];
         carry(receiver, messages, [&, this] {
           OperationId operation{};
-          return receiver.receive(kAnyPeer, 0, 1, kWholeTag, buffers_[i].data(), bytes_, {},
+          return receiver.receive({.tag = 1, .data = buffers_[i].data(), .bytes = bytes_},
                                   operation);
         });
       });
@@ -162,7 +164,8 @@ class Waking {
       move_for(std::chrono::milliseconds(1));
       sent_at_ = Clock::now().time_since_epoch().count();
       OperationId operation{};
-      if (sender_->send(peer_, 0, 1, &sent_at_, sizeof sent_at_, {}, operation) != Status::ok) {
+      if (sender_->send({.peer = peer_, .tag = 1, .data = &sent_at_, .bytes = sizeof sent_at_},
+                        operation) != Status::ok) {
         fail("a message was refused");
       }
       std::array<Completion, 1> completion;
@@ -191,7 +194,7 @@ class Waking {
   double receive_one() {
     Clock::rep sent_at = 0;
     OperationId operation{};
-    if (receiver_->receive(kAnyPeer, 0, 1, kWholeTag, &sent_at, sizeof sent_at, {}, operation) !=
+    if (receiver_->receive({.tag = 1, .data = &sent_at, .bytes = sizeof sent_at}, operation) !=
         Status::ok) {
       fail("a receive was refused");
     }

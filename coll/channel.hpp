@@ -26,7 +26,7 @@ struct Channel {
   std::uint64_t route = 0;  // the upper 16 bits of every user_data
 
   [[nodiscard]] Rank ranks() const noexcept { return static_cast<Rank>(peers.size()); }
-  [[nodiscard]] std::uint16_t context() const noexcept { return context_of(id); }
+  [[nodiscard]] std::uint16_t number() const noexcept { return channel_of(id); }
 };
 
 // The lower 48 bits of user_data, which identify one of the communicator's operations.

@@ -193,15 +193,19 @@ std::optional<Failure> Execution::post_sends(const Channel& channel, TurnBudget&
 }
 
 Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::uint64_t index) {
-  const SendOptions options{.level = Level::accepted,
-                            .immediate = identity_.signature,
-                            .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
-                            .hint = hint(outgoing)};
   OperationId operation = kNoOperation;
   const Status status =
-      channel.endpoint.send(channel.peers[outgoing.peer], channel.context(),
-                            data_tag(channel.id, identity_.sequence, outgoing.number),
-                            outgoing.data, outgoing.bytes, options, operation);
+      channel.endpoint.send({.peer = channel.peers[outgoing.peer],
+                             .channel = channel.number(),
+                             .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
+                             .data = outgoing.data,
+                             .bytes = outgoing.bytes,
+                             .level = Level::accepted,
+                             .immediate = identity_.signature,
+                             .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
+                             .hint = hint(outgoing),
+                             .owner = ChannelOwner::collectives},
+                            operation);
   if (status != Status::ok) return status;
   sends_.posted |= bit(index);
   ++sends_.in_flight;
@@ -209,13 +213,17 @@ Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::ui
 }
 
 Status Execution::post(const Channel& channel, const Incoming& incoming, std::uint64_t index) {
-  const ReceiveOptions options{.user_data = channel.route | mark(Mark::Kind::receive, index).pack(),
-                               .hint = hint(incoming)};
   OperationId operation = kNoOperation;
   const Status status = channel.endpoint.receive(
-      channel.peers[incoming.peer], channel.context(),
-      data_tag(channel.id, identity_.sequence, incoming.number), ~std::uint64_t{0}, incoming.data,
-      incoming.bytes, options, operation);
+      {.peer = channel.peers[incoming.peer],
+       .channel = channel.number(),
+       .tag = data_tag(channel.id, identity_.sequence, incoming.number),
+       .data = incoming.data,
+       .bytes = incoming.bytes,
+       .user_data = channel.route | mark(Mark::Kind::receive, index).pack(),
+       .hint = hint(incoming),
+       .owner = ChannelOwner::collectives},
+      operation);
   if (status != Status::ok) return status;
   receives_.posted |= bit(index);
   receive_operations_[index & (kMaxWindow - 1)] = operation;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of contexts, tags, signatures and groups (docs/internals/collective_plans.md).
+// The layout of channels, tags, signatures and groups (docs/internals/collective_plans.md).
 //
-//   context    0x8000 | id mod 2^14
+//   channel    0x8000 | id mod 2^14
 //   tag        63..56 id / 2^14 | 55 abort | 54..32 message number | 31..0 sequence of the start
 //   immediate  of data: the signature of what was started
 //              of an abort: 63..56 status | 55..32 rank | 31..8 reporter | 7..0 zero
@@ -16,7 +16,7 @@ namespace hawser::coll {
 
 using Rank = std::uint32_t;
 
-inline constexpr unsigned kContextIdBits = 14;
+inline constexpr unsigned kChannelIdBits = 14;
 inline constexpr std::uint32_t kMaxCommunicators = 1u << 22;  // ids are below this
 inline constexpr std::uint32_t kMaxRanks = 65536;             // an endpoint has no more peers
 
@@ -24,12 +24,12 @@ inline constexpr std::uint64_t kTagIdMask = 0xffull << 56;
 inline constexpr std::uint64_t kTagAbort = 1ull << 55;
 inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
 
-[[nodiscard]] constexpr std::uint16_t context_of(std::uint32_t id) noexcept {
-  return static_cast<std::uint16_t>(kCollectiveContext | (id & ((1u << kContextIdBits) - 1)));
+[[nodiscard]] constexpr std::uint16_t channel_of(std::uint32_t id) noexcept {
+  return static_cast<std::uint16_t>(kCollectiveChannel | (id & ((1u << kChannelIdBits) - 1)));
 }
 
 [[nodiscard]] constexpr std::uint64_t tag_base(std::uint32_t id) noexcept {
-  return static_cast<std::uint64_t>(id >> kContextIdBits) << 56;
+  return static_cast<std::uint64_t>(id >> kChannelIdBits) << 56;
 }
 
 // Numbers beyond 2^23 wrap. That is safe: only a window of them is in flight, and equal tags match

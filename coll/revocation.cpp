@@ -23,12 +23,16 @@ std::uint32_t Revocation::listeners() const noexcept {
 void Revocation::listen(const Channel& channel, std::uint32_t index) {
   Listener& listener = listeners_[index];
   if (listener.posted || closed_) return;
-  // The id's part of the tag must always match, because other communicators share the context.
-  const std::uint64_t mask = index == kAborts ? kTagIdMask | kTagAbort : kTagIdMask;
-  const ReceiveOptions options{
-      .user_data = channel.route | Mark{.kind = Mark::Kind::listener, .index = index}.pack()};
-  const Status status = channel.endpoint.receive(kAnyPeer, channel.context(), abort_tag(channel.id),
-                                                 mask, nullptr, 0, options, listener.operation);
+  // The id's part of the tag must always match, because other communicators share the channel.
+  const std::uint64_t counts = index == kAborts ? kTagIdMask | kTagAbort : kTagIdMask;
+  const Status status = channel.endpoint.receive(
+      {.peer = kAnyPeer,
+       .channel = channel.number(),
+       .tag = abort_tag(channel.id),
+       .ignore = ~counts,
+       .user_data = channel.route | Mark{.kind = Mark::Kind::listener, .index = index}.pack(),
+       .owner = ChannelOwner::collectives},
+      listener.operation);
   listener.posted = status == Status::ok;
   listener.cancel_asked = false;
   if (status == Status::again) {
@@ -44,13 +48,15 @@ void Revocation::tell(const Channel& channel) {
     // A rank that is taken for dead may only have been unreachable. It may wait for members that
     // have given it up, so tell it, too.
     const bool dead = to == notice_.rank && is_peer_failure(notice_.status);
-    const SendOptions options{
-        .immediate = pack(notice_),
-        .user_data = channel.route | Mark{.kind = Mark::Kind::abort_send, .index = dead}.pack()};
     OperationId operation = kNoOperation;
-    const Status status =
-        channel.endpoint.send(channel.peers[to], channel.context(), abort_tag(channel.id), nullptr,
-                              0, options, operation);
+    const Status status = channel.endpoint.send(
+        {.peer = channel.peers[to],
+         .channel = channel.number(),
+         .tag = abort_tag(channel.id),
+         .immediate = pack(notice_),
+         .user_data = channel.route | Mark{.kind = Mark::Kind::abort_send, .index = dead}.pack(),
+         .owner = ChannelOwner::collectives},
+        operation);
     if (status == Status::again) {
       held_back_ = true;
       return;

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kWords = 1 << 20, kContext = 1, kQuestion = 42, kAnswer = 43 };
-static const uint64_t kWholeTag = UINT64_MAX;
+enum { kWords = 1 << 20, kChannel = 1, kQuestion = 42, kAnswer = 43 };
 static const uint64_t kPatience = UINT64_C(20000000000); /* ns */
 
 static void check(hawser_status status, const char* what) {
@@ -62,6 +61,18 @@ static hawser_completion await_receive(hawser_endpoint* endpoint) {
   exit(1);
 }
 
+static void send_to(hawser_endpoint* endpoint, hawser_peer peer, uint64_t tag, const void* data,
+                    uint64_t bytes) {
+  const hawser_send_request request = {.struct_size = sizeof request,
+                                       .peer = peer,
+                                       .channel = kChannel,
+                                       .tag = tag,
+                                       .data = data,
+                                       .bytes = bytes};
+  hawser_operation operation;
+  check(hawser_send(endpoint, &request, &operation), "send");
+}
+
 static uint64_t statistic(const hawser_endpoint* endpoint, const char* wanted) {
   uint64_t values[128];
   const char* name = NULL;
@@ -97,27 +108,31 @@ int main(void) {
 
   /* From here to their completions the buffers are the engine's. */
   for (i = 0; i < kWords; ++i) question[i] = (uint32_t)i;
-  check(hawser_receive(left, peer, kContext, kAnswer, kWholeTag, &answer, sizeof answer, NULL,
-                       &operation),
-        "receive");
-  check(hawser_send(left, peer, kContext, kQuestion, question, kWords * sizeof *question, NULL,
-                    &operation),
-        "send");
+  const hawser_receive_request receive = {.struct_size = sizeof receive,
+                                          .peer = peer,
+                                          .channel = kChannel,
+                                          .tag = kAnswer,
+                                          .data = &answer,
+                                          .bytes = sizeof answer};
+  check(hawser_receive(left, &receive, &operation), "receive");
+  send_to(left, peer, kQuestion, question, kWords * sizeof *question);
 
   /* The envelope tells how much room is needed; no other receive can take the message now. */
+  const hawser_probe_request wanted = {
+      .struct_size = sizeof wanted, .peer = HAWSER_ANY_PEER, .channel = kChannel, .tag = kQuestion};
   do {
-    status =
-        hawser_claim(right, HAWSER_ANY_PEER, kContext, kQuestion, kWholeTag, &envelope, &message);
+    status = hawser_claim(right, &wanted, &envelope, &message);
   } while (status == HAWSER_AGAIN);
   check(status, "claim");
   heard = malloc(envelope.bytes);
   if (heard == NULL) return 1;
-  check(hawser_receive_claimed(right, message, heard, envelope.bytes, NULL, &operation),
+  const hawser_claimed_request claimed = {
+      .struct_size = sizeof claimed, .data = heard, .bytes = envelope.bytes};
+  check(hawser_receive_claimed(right, message, &claimed, &operation),
         "receive of the claimed message");
   completion = await_receive(right);
   for (i = 0; i < kWords; ++i) sum += heard[i];
-  check(hawser_send(right, completion.peer, kContext, kAnswer, &sum, sizeof sum, NULL, &operation),
-        "send");
+  send_to(right, completion.peer, kAnswer, &sum, sizeof sum);
   (void)await_receive(left);
 
   printf("%llu bytes there, the sum %llu back; %llu packets lost and sent again\n",

@@ -17,10 +17,9 @@
 
 namespace {
 
-constexpr std::uint16_t kContext = 1;
+constexpr std::uint16_t kChannel = 1;
 constexpr std::uint64_t kQuestion = 42;  // tags are the caller's choice
 constexpr std::uint64_t kAnswer = 43;
-constexpr std::uint64_t kWholeTag = ~std::uint64_t{0};
 constexpr std::uint64_t kPatience = 20'000'000'000;  // ns
 
 hawser::EngineConfig two_nics(const std::string& first, const std::string& second) {
@@ -60,12 +59,24 @@ int run() {
   hawser::OperationId operation{};
 
   // From here to their completions the buffers are the engine's.
-  if (right->receive(hawser::kAnyPeer, kContext, kQuestion, kWholeTag, heard.data(),
-                     heard.size() * sizeof heard[0], {}, operation) != hawser::Status::ok ||
-      left->receive(peer, kContext, kAnswer, kWholeTag, &answer, sizeof answer, {}, operation) !=
-          hawser::Status::ok ||
-      left->send(peer, kContext, kQuestion, question.data(), question.size() * sizeof question[0],
-                 {}, operation) != hawser::Status::ok) {
+  if (right->receive({.peer = hawser::kAnyPeer,
+                      .channel = kChannel,
+                      .tag = kQuestion,
+                      .data = heard.data(),
+                      .bytes = heard.size() * sizeof heard[0]},
+                     operation) != hawser::Status::ok ||
+      left->receive({.peer = peer,
+                     .channel = kChannel,
+                     .tag = kAnswer,
+                     .data = &answer,
+                     .bytes = sizeof answer},
+                    operation) != hawser::Status::ok ||
+      left->send({.peer = peer,
+                  .channel = kChannel,
+                  .tag = kQuestion,
+                  .data = question.data(),
+                  .bytes = question.size() * sizeof question[0]},
+                 operation) != hawser::Status::ok) {
     return 1;
   }
 
@@ -73,8 +84,12 @@ int run() {
   if (!await_receive(*right, completion)) return 1;
   std::uint64_t sum = 0;
   for (const std::uint32_t word : heard) sum += word;
-  if (right->send(completion.peer, kContext, kAnswer, &sum, sizeof sum, {}, operation) !=
-      hawser::Status::ok) {
+  if (right->send({.peer = completion.peer,
+                   .channel = kChannel,
+                   .tag = kAnswer,
+                   .data = &sum,
+                   .bytes = sizeof sum},
+                  operation) != hawser::Status::ok) {
     return 1;
   }
   if (!await_receive(*left, completion)) return 1;

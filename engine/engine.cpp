@@ -12,6 +12,7 @@
 #include "engine/own_process.hpp"
 #include "engine/settings.hpp"
 #include "engine/threaded_endpoint.hpp"
+#include "hawser/faults.hpp"
 #include "proto/base/assert.hpp"
 
 namespace hawser {

@@ -9,8 +9,8 @@
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
 #include "engine/log.hpp"
-#include "engine/receive_requests.hpp"
 #include "engine/registration/calls.hpp"
+#include "engine/requests.hpp"
 
 namespace hawser::engine {
 
@@ -44,36 +44,34 @@ Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer)
   return status;
 }
 
-Status InlineEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
-                            std::uint64_t bytes, const SendOptions& options,
-                            OperationId& operation) {
+Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) {
   if (!body_.is_here()) return Status::endpoint_closed;
+  if (!names_own_channel(request)) return Status::invalid_argument;
   const Time now = monotonic_now();
   // Without a free name the send can't be accepted. Other errors of the call are still reported
   // first.
   const bool may_begin = names_.any_free();
-  const OperationId name = may_begin ? names_.take() : kNoOperation;
-  const Status status = body_->send(
-      now, {name, peer, context, tag, static_cast<const std::byte*>(data), bytes, options});
+  proto::SendRequest asked = to_protocol(request);
+  asked.operation = may_begin ? names_.take() : kNoOperation;
+  const Status status = body_->send(now, asked);
   if (status != Status::ok) {
-    if (may_begin) names_.give(name);
+    if (may_begin) names_.give(asked.operation);
     return status;
   }
-  operation = name;
+  operation = asked.operation;
   loop_.wake_at(now, now);
   return Status::ok;
 }
 
-Status InlineEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                               std::uint64_t mask, void* data, std::uint64_t bytes,
-                               const ReceiveOptions& options, OperationId& operation) {
-  return post(receive_request(peer, context, tag, mask, data, bytes, options), operation);
+Status InlineEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
+  if (body_.is_here() && !names_own_channel(request)) return Status::invalid_argument;
+  return post(to_protocol(request), operation);
 }
 
-Status InlineEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
-                                       const ReceiveOptions& options, OperationId& operation) {
-  if (message == kNoMessage) return Status::unknown_operation;
-  return post(claimed_request(message, data, bytes, options), operation);
+Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
+                                       OperationId& operation) {
+  if (body_.is_here() && message == kNoMessage) return Status::unknown_operation;
+  return post(to_protocol(message, request), operation);
 }
 
 Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
@@ -91,16 +89,18 @@ Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operatio
   return Status::ok;
 }
 
-Status InlineEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                             std::uint64_t mask, Envelope& envelope) {
+Status InlineEndpoint::probe(const ProbeRequest& request, Envelope& envelope) {
   if (!body_.is_here()) return Status::endpoint_closed;
-  return body_->protocol().probe(peer, context, tag, mask, envelope);
+  if (!names_own_channel(request)) return Status::invalid_argument;
+  return body_->protocol().probe(request.peer, request.channel, request.tag, ~request.ignore,
+                                 envelope);
 }
 
-Status InlineEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                             std::uint64_t mask, Envelope& envelope, MessageId& message) {
+Status InlineEndpoint::claim(const ProbeRequest& request, Envelope& envelope, MessageId& message) {
   if (!body_.is_here()) return Status::endpoint_closed;
-  return body_->protocol().claim(peer, context, tag, mask, envelope, message);
+  if (!names_own_channel(request)) return Status::invalid_argument;
+  return body_->protocol().claim(request.peer, request.channel, request.tag, ~request.ignore,
+                                 envelope, message);
 }
 
 Status InlineEndpoint::put_back(MessageId message) {

@@ -16,6 +16,7 @@
 #include "engine/host/nic_list.hpp"
 #include "engine/log.hpp"
 #include "engine/nearest_name.hpp"
+#include "hawser/faults.hpp"
 #include "hawser/nics.hpp"
 #include "proto/endpoint.hpp"
 

@@ -10,8 +10,8 @@
 #include "engine/clock.hpp"
 #include "engine/deadlines.hpp"
 #include "engine/log.hpp"
-#include "engine/receive_requests.hpp"
 #include "engine/registration/calls.hpp"
+#include "engine/requests.hpp"
 #include "proto/base/assert.hpp"
 
 namespace hawser::engine {
@@ -100,41 +100,43 @@ Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& pee
   return status;
 }
 
-Status ThreadedEndpoint::send(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                              const void* data, std::uint64_t bytes, const SendOptions& options,
-                              OperationId& operation) {
+Status ThreadedEndpoint::send(const SendRequest& request, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
-  if (bytes > kMaxMessageBytes || (data == nullptr && bytes > 0)) return Status::invalid_argument;
-  if (!is_known(peer)) return Status::unknown_peer;
+  if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0) ||
+      !names_own_channel(request)) {
+    return Status::invalid_argument;
+  }
+  if (!is_known(request.peer)) return Status::unknown_peer;
   OperationId name = kNoOperation;
   OperationSlot* const slot = operations_.take(name);
   if (slot == nullptr) return Status::again;
-  if (!admission_.admit(peer)) {
+  if (!admission_.admit(request.peer)) {
     const std::uint64_t index = index_of(name);
     operations_.give(std::span(&index, 1));
     return Status::again;
   }
-  slot->request = proto::SendRequest{
-      name, peer, context, tag, static_cast<const std::byte*>(data), bytes, options};
+  proto::SendRequest asked = to_protocol(request);
+  asked.operation = name;
+  slot->request = asked;
   operation = name;
   return post(name);
 }
 
-Status ThreadedEndpoint::receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                                 std::uint64_t mask, void* data, std::uint64_t bytes,
-                                 const ReceiveOptions& options, OperationId& operation) {
+Status ThreadedEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
-  if (data == nullptr && bytes > 0) return Status::invalid_argument;
-  if (peer != kAnyPeer && !is_known(peer)) return Status::unknown_peer;
-  return post(receive_request(peer, context, tag, mask, data, bytes, options), operation);
+  if ((request.data == nullptr && request.bytes > 0) || !names_own_channel(request)) {
+    return Status::invalid_argument;
+  }
+  if (request.peer != kAnyPeer && !is_known(request.peer)) return Status::unknown_peer;
+  return post(to_protocol(request), operation);
 }
 
-Status ThreadedEndpoint::receive_claimed(MessageId message, void* data, std::uint64_t bytes,
-                                         const ReceiveOptions& options, OperationId& operation) {
+Status ThreadedEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
+                                         OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
-  if (data == nullptr && bytes > 0) return Status::invalid_argument;
+  if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
-  return post(claimed_request(message, data, bytes, options), operation);
+  return post(to_protocol(message, request), operation);
 }
 
 Status ThreadedEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
@@ -152,23 +154,26 @@ Status ThreadedEndpoint::post(OperationId operation) {
   return Status::ok;
 }
 
-Status ThreadedEndpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                               std::uint64_t mask, Envelope& envelope) {
+Status ThreadedEndpoint::probe(const ProbeRequest& request, Envelope& envelope) {
   if (!body_.is_here()) return Status::endpoint_closed;
+  if (!names_own_channel(request)) return Status::invalid_argument;
   Status status = Status::ok;
   on_engine_thread([&](Time) {
-    status = body_->protocol().probe(peer, context, tag, mask, envelope);
+    status = body_->protocol().probe(request.peer, request.channel, request.tag, ~request.ignore,
+                                     envelope);
     if (status == Status::ok) set_known(envelope.peer, true);
   });
   return status;
 }
 
-Status ThreadedEndpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                               std::uint64_t mask, Envelope& envelope, MessageId& message) {
+Status ThreadedEndpoint::claim(const ProbeRequest& request, Envelope& envelope,
+                               MessageId& message) {
   if (!body_.is_here()) return Status::endpoint_closed;
+  if (!names_own_channel(request)) return Status::invalid_argument;
   Status status = Status::ok;
   on_engine_thread([&](Time) {
-    status = body_->protocol().claim(peer, context, tag, mask, envelope, message);
+    status = body_->protocol().claim(request.peer, request.channel, request.tag, ~request.ignore,
+                                     envelope, message);
     if (status == Status::ok) set_known(envelope.peer, true);
   });
   return status;
@@ -431,7 +436,7 @@ void ThreadedEndpoint::refuse(OperationSlot& slot, Status status) {
       [&](const auto& request) {
         completion.operation = request.operation;
         completion.user_data = request.options.user_data;
-        completion.context = request.context;
+        completion.channel = request.channel;
         completion.peer = request.peer;
         completion.tag = request.tag;
       },

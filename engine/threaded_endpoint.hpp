@@ -45,21 +45,16 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
 
   [[nodiscard]] const Address& address() const noexcept override { return body_->address(); }
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
-  [[nodiscard]] Status send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
-                            std::uint64_t bytes, const SendOptions& options,
-                            OperationId& operation) override;
-  [[nodiscard]] Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                               std::uint64_t mask, void* data, std::uint64_t bytes,
-                               const ReceiveOptions& options, OperationId& operation) override;
-  [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                             std::uint64_t mask, Envelope& envelope) override;
-  [[nodiscard]] Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                             std::uint64_t mask, Envelope& envelope, MessageId& message) override;
-  [[nodiscard]] Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
-                                       const ReceiveOptions& options,
+  [[nodiscard]] Status send(const SendRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status probe(const ProbeRequest& request, Envelope& envelope) override;
+  [[nodiscard]] Status claim(const ProbeRequest& request, Envelope& envelope,
+                             MessageId& message) override;
+  [[nodiscard]] Status receive_claimed(MessageId message, const ClaimedRequest& request,
                                        OperationId& operation) override;
   [[nodiscard]] Status put_back(MessageId message) override;
   [[nodiscard]] Status cancel(OperationId operation) override;
+  void flush() override {}  // engine threads send by themselves
   std::size_t poll(std::span<Completion> completions) override;
   std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) override;
   [[nodiscard]] int fd() const noexcept override;

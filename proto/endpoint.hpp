@@ -18,6 +18,7 @@
 #include "hawser/types.hpp"
 #include "proto/base/time.hpp"
 #include "proto/nic.hpp"
+#include "proto/options.hpp"
 
 namespace hawser::proto {
 
@@ -37,7 +38,7 @@ struct EndpointConfig {
 struct SendRequest {
   OperationId operation = kNoOperation;
   PeerId peer = kAnyPeer;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   std::uint64_t tag = 0;
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
@@ -48,13 +49,13 @@ struct SendRequest {
 struct ReceiveRequest {
   OperationId operation = kNoOperation;
   PeerId peer = kAnyPeer;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   std::uint64_t tag = 0;
   std::uint64_t mask = ~std::uint64_t{0};
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   ReceiveOptions options{};
-  MessageId claimed = kNoMessage;  // takes this message; peer, context, tag, mask mean nothing
+  MessageId claimed = kNoMessage;  // takes this message; peer, channel, tag, mask mean nothing
 };
 
 // The report of a turn.
@@ -82,9 +83,9 @@ class Endpoint {
   [[nodiscard]] Status connect(Time now, std::span<const std::byte> address, PeerId& peer);
   [[nodiscard]] Status send(Time now, const SendRequest& request);
   [[nodiscard]] Status receive(Time now, const ReceiveRequest& request);
-  [[nodiscard]] Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+  [[nodiscard]] Status probe(PeerId peer, std::uint16_t channel, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope) const;
-  [[nodiscard]] Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
+  [[nodiscard]] Status claim(PeerId peer, std::uint16_t channel, std::uint64_t tag,
                              std::uint64_t mask, Envelope& envelope, MessageId& message);
   [[nodiscard]] Status put_back(Time now, MessageId message);
   [[nodiscard]] Status cancel(Time now, OperationId operation);

@@ -99,7 +99,11 @@ class HawserTransport final : public Transport {
  private:
   void post_send(std::span<const std::byte> message) {
     OperationId operation{};
-    while (endpoint_->send(peer_, 0, 1, message.data(), message.size(), {.level = Level::delivered},
+    while (endpoint_->send({.peer = peer_,
+                            .tag = 1,
+                            .data = message.data(),
+                            .bytes = message.size(),
+                            .level = Level::delivered},
                            operation) == Status::again) {
       (void)drain();
     }
@@ -107,8 +111,9 @@ class HawserTransport final : public Transport {
 
   void post_receive(std::span<std::byte> buffer) {
     OperationId operation{};
-    while (endpoint_->receive(peer_, 0, 1, ~std::uint64_t{0}, buffer.data(), buffer.size(), {},
-                              operation) == Status::again) {
+    while (
+        endpoint_->receive({.peer = peer_, .tag = 1, .data = buffer.data(), .bytes = buffer.size()},
+                           operation) == Status::again) {
       (void)drain();
     }
   }

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "hawser/faults.hpp"
+
 namespace {
 
 using hawser::Status;
@@ -78,20 +80,57 @@ hawser::Hint hint_of(const hawser_hint& hint) {
           .priority = hint.priority};
 }
 
-bool options_of(const hawser_send_options* given, hawser::SendOptions& options) {
-  hawser_send_options taken;
-  if (!take(given, taken) || taken.level > HAWSER_DELIVERED) return false;
-  options = {.level = static_cast<hawser::Level>(taken.level),
+// Each turns a request into that of the C++ API. Returns false if the request is missing, or is of
+// a size or has a value that is unknown here.
+bool convert(const hawser_send_request* given, hawser::SendRequest& request) {
+  hawser_send_request taken;
+  if (given == nullptr || !take(given, taken) || taken.level > HAWSER_DELIVERED) return false;
+  request = {.peer = hawser::PeerId{taken.peer},
+             .channel = taken.channel,
+             .tag = taken.tag,
+             .data = taken.data,
+             .bytes = taken.bytes,
+             .level = static_cast<hawser::Level>(taken.level),
              .immediate = taken.immediate,
              .user_data = taken.user_data,
-             .hint = hint_of(taken.hint)};
+             .hint = hint_of(taken.hint),
+             .owner = static_cast<hawser::ChannelOwner>(taken.owner)};
   return true;
 }
 
-bool options_of(const hawser_receive_options* given, hawser::ReceiveOptions& options) {
-  hawser_receive_options taken;
-  if (!take(given, taken)) return false;
-  options = {.user_data = taken.user_data, .hint = hint_of(taken.hint)};
+bool convert(const hawser_receive_request* given, hawser::ReceiveRequest& request) {
+  hawser_receive_request taken;
+  if (given == nullptr || !take(given, taken)) return false;
+  request = {.peer = hawser::PeerId{taken.peer},
+             .channel = taken.channel,
+             .tag = taken.tag,
+             .ignore = taken.ignore,
+             .data = taken.data,
+             .bytes = taken.bytes,
+             .user_data = taken.user_data,
+             .hint = hint_of(taken.hint),
+             .owner = static_cast<hawser::ChannelOwner>(taken.owner)};
+  return true;
+}
+
+bool convert(const hawser_probe_request* given, hawser::ProbeRequest& request) {
+  hawser_probe_request taken;
+  if (given == nullptr || !take(given, taken)) return false;
+  request = {.peer = hawser::PeerId{taken.peer},
+             .channel = taken.channel,
+             .tag = taken.tag,
+             .ignore = taken.ignore,
+             .owner = static_cast<hawser::ChannelOwner>(taken.owner)};
+  return true;
+}
+
+bool convert(const hawser_claimed_request* given, hawser::ClaimedRequest& request) {
+  hawser_claimed_request taken;
+  if (given == nullptr || !take(given, taken)) return false;
+  request = {.data = taken.data,
+             .bytes = taken.bytes,
+             .user_data = taken.user_data,
+             .hint = hint_of(taken.hint)};
   return true;
 }
 
@@ -104,7 +143,7 @@ hawser_completion completion_of(const hawser::Completion& from) {
   to.message_bytes = from.message_bytes;
   to.immediate = from.immediate;
   to.peer = static_cast<std::uint32_t>(from.peer);
-  to.context = from.context;
+  to.channel = from.channel;
   to.kind = static_cast<hawser_operation_kind>(from.kind);
   to.status = code(from.status);
   to.released = from.released ? 1 : 0;
@@ -262,45 +301,43 @@ void hawser_close(hawser_endpoint* endpoint) { endpoint->endpoint->close(); }
 
 // ---- messages
 
-hawser_status hawser_send(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                          uint64_t tag, const void* data, uint64_t bytes,
-                          const hawser_send_options* options, hawser_operation* operation) {
-  hawser::SendOptions taken;
-  if (!options_of(options, taken)) return HAWSER_INVALID_ARGUMENT;
+hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* request,
+                          hawser_operation* operation) {
+  hawser::SendRequest asked;
+  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
   hawser::OperationId named = hawser::kNoOperation;
-  const Status status =
-      endpoint->endpoint->send(hawser::PeerId{peer}, context, tag, data, bytes, taken, named);
+  const Status status = endpoint->endpoint->send(asked, named);
   if (status == Status::ok) *operation = static_cast<hawser_operation>(named);
   return code(status);
 }
 
-hawser_status hawser_receive(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                             uint64_t tag, uint64_t mask, void* data, uint64_t bytes,
-                             const hawser_receive_options* options, hawser_operation* operation) {
-  hawser::ReceiveOptions taken;
-  if (!options_of(options, taken)) return HAWSER_INVALID_ARGUMENT;
+hawser_status hawser_receive(hawser_endpoint* endpoint, const hawser_receive_request* request,
+                             hawser_operation* operation) {
+  hawser::ReceiveRequest asked;
+  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
   hawser::OperationId named = hawser::kNoOperation;
-  const Status status = endpoint->endpoint->receive(hawser::PeerId{peer}, context, tag, mask, data,
-                                                    bytes, taken, named);
+  const Status status = endpoint->endpoint->receive(asked, named);
   if (status == Status::ok) *operation = static_cast<hawser_operation>(named);
   return code(status);
 }
 
-hawser_status hawser_probe(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                           uint64_t tag, uint64_t mask, hawser_envelope* envelope) {
+hawser_status hawser_probe(hawser_endpoint* endpoint, const hawser_probe_request* request,
+                           hawser_envelope* envelope) {
+  hawser::ProbeRequest asked;
+  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
   hawser::Envelope found;
-  const Status status = endpoint->endpoint->probe(hawser::PeerId{peer}, context, tag, mask, found);
+  const Status status = endpoint->endpoint->probe(asked, found);
   if (status == Status::ok) *envelope = envelope_of(found);
   return code(status);
 }
 
-hawser_status hawser_claim(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                           uint64_t tag, uint64_t mask, hawser_envelope* envelope,
-                           hawser_message* message) {
+hawser_status hawser_claim(hawser_endpoint* endpoint, const hawser_probe_request* request,
+                           hawser_envelope* envelope, hawser_message* message) {
+  hawser::ProbeRequest asked;
+  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
   hawser::Envelope found;
   hawser::MessageId named = hawser::kNoMessage;
-  const Status status =
-      endpoint->endpoint->claim(hawser::PeerId{peer}, context, tag, mask, found, named);
+  const Status status = endpoint->endpoint->claim(asked, found, named);
   if (status == Status::ok) {
     *envelope = envelope_of(found);
     *message = static_cast<hawser_message>(named);
@@ -308,14 +345,14 @@ hawser_status hawser_claim(hawser_endpoint* endpoint, hawser_peer peer, uint16_t
   return code(status);
 }
 
-hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message message, void* data,
-                                     uint64_t bytes, const hawser_receive_options* options,
+hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message message,
+                                     const hawser_claimed_request* request,
                                      hawser_operation* operation) {
-  hawser::ReceiveOptions taken;
-  if (!options_of(options, taken)) return HAWSER_INVALID_ARGUMENT;
+  hawser::ClaimedRequest asked;
+  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
   hawser::OperationId named = hawser::kNoOperation;
   const Status status =
-      endpoint->endpoint->receive_claimed(hawser::MessageId{message}, data, bytes, taken, named);
+      endpoint->endpoint->receive_claimed(hawser::MessageId{message}, asked, named);
   if (status == Status::ok) *operation = static_cast<hawser_operation>(named);
   return code(status);
 }

@@ -5,7 +5,7 @@
 //   auto endpoint = engine.create_endpoint({});
 //   ... exchange endpoint->address() with the others ...
 //   endpoint->connect(their_address, peer);
-//   endpoint->send(peer, context, tag, data, bytes, {}, operation);
+//   endpoint->send({.peer = peer, .tag = 42, .data = data, .bytes = bytes}, operation);
 //   while (endpoint->wait(completions, timeout_ns) == 0) ...
 //
 // Threads. With `threads = 0` progress is inline: poll, wait and the destructor make it, on the one
@@ -43,12 +43,6 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Checks `spec`, a fault specification as EngineConfig::faults and Engine::inject_fault take it
-// (docs/faults.md). Returns a sentence that names the wrong word, or "" if all words are right.
-// Opens no NIC. It therefore accepts a word that a particular NIC can't do ("corrupt" where packets
-// carry no checksum of Hawser's) and that the NIC would refuse.
-[[nodiscard]] std::string complaint_about_faults(std::string_view spec);
-
 struct EngineConfig {
   // One string per NIC, at least 1 and at most 16, with no address and no port twice:
   //   `udp:ADDRESS`: an IPv4 or IPv6 address of this host.
@@ -61,8 +55,8 @@ struct EngineConfig {
   unsigned threads = 0;
   Tunables tunables{};
   // Faults that every NIC injects, for tests and stress runs, e.g.
-  // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7". Empty: there is no fault layer
-  // at all. docs/faults.md has the grammar.
+  // "loss=0.001,duplicate=0.01,reorder=0.05,corrupt=0.001,seed=7" (hawser/faults.hpp). Empty: there
+  // is no fault layer at all.
   std::string faults{};
   // False: the environment variables HAWSER_<TUNABLE> override `tunables`. An adapter that has
   // variables of its own reads both kinds itself, and sets this.
@@ -87,6 +81,9 @@ struct EndpointConfig {
   void* trace_context = nullptr;
 };
 
+// The program gets endpoints from Engine::create_endpoint. The class is abstract so that code that
+// takes an Endpoint& can be tested with a double. Every call is pure: a double states its own
+// answers. Its layout is part of the library's ABI, which the soname names.
 class Endpoint {
  public:
   virtual ~Endpoint() = default;  // closes first: see close()
@@ -106,57 +103,58 @@ class Endpoint {
   //   `endpoint_closed`: this endpoint is closing.
   [[nodiscard]] virtual Status connect(std::span<const std::byte> address, PeerId& peer) = 0;
 
-  // Sends `bytes` bytes at `data` (may be null if bytes = 0).
+  // Sends a message.
   //   `ok`: the engine owns the bytes, which must not change, until the completion of `operation`.
   //   Any other status: nothing was taken, and the caller owns the bytes.
   //   `again`: max_operations or max_messages_per_peer is reached.
-  //   `invalid_argument`: `data` is null, `bytes` is too large, or only a part of the bytes lies in
-  //     a registered dma-buf. With engine threads the completion reports the dma-buf case.
-  [[nodiscard]] virtual Status send(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                                    const void* data, std::uint64_t bytes,
-                                    const SendOptions& options, OperationId& operation) = 0;
+  //   `invalid_argument`: `data` is null, `bytes` is too large, the channel is not the owner's, or
+  //     only a part of the bytes lies in a registered dma-buf. With engine threads the completion
+  //     reports the dma-buf case.
+  //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: the message
+  //     can't be sent. With engine threads the completion may report it.
+  [[nodiscard]] virtual Status send(const SendRequest& request, OperationId& operation) = 0;
 
-  // Receives one message with this context, from `peer` or kAnyPeer. Its tag must equal `tag` in
-  // the bits that `mask` sets. Messages of one peer match in the order in which it sent them, and
+  // Receives one message. Messages of one peer match in the order in which it sent them, and
   // receives in the order in which they were posted.
   //   `ok`: the engine owns the buffer and may write to it until the completion, and not after.
   //   Any other status: nothing was taken, and the caller owns the buffer.
-  [[nodiscard]] virtual Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                                       std::uint64_t mask, void* data, std::uint64_t bytes,
-                                       const ReceiveOptions& options, OperationId& operation) = 0;
+  //   `again`: max_operations is reached.
+  //   `invalid_argument`: `data` is null, or the channel is not the owner's.
+  //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: no message
+  //     that matches is here, and none will come. With engine threads the completion may report it.
+  [[nodiscard]] virtual Status receive(const ReceiveRequest& request, OperationId& operation) = 0;
 
-  // Looks for an unmatched message.
+  // Looks for the oldest unmatched message that agrees with the request.
   //   `ok`: `envelope` is set.
   //   `again`: none is here, and one may still come.
+  //   `invalid_argument`: the channel is not the owner's.
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: none is here,
   //     and none will come.
-  [[nodiscard]] virtual Status probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                                     std::uint64_t mask, Envelope& envelope) = 0;
+  [[nodiscard]] virtual Status probe(const ProbeRequest& request, Envelope& envelope) = 0;
 
   // As probe, and takes the message out of matching: no receive gets it any more, only
   // receive_claimed with its name (MPI_Mprobe; libfabric's FI_PEEK with FI_CLAIM). The message
   // still counts towards max_receive_messages.
   //   `ok`: `envelope` and `message` are set.
-  //   `unsupported`: the endpoint is another implementation of this interface that has no claims.
   //   Any other status: as probe.
-  [[nodiscard]] virtual Status claim(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                                     std::uint64_t mask, Envelope& envelope, MessageId& message);
+  [[nodiscard]] virtual Status claim(const ProbeRequest& request, Envelope& envelope,
+                                     MessageId& message) = 0;
 
   // Receives a claimed message. If the buffer is shorter than the message, the message is
   // `truncated`, as with any receive. A caller may discard a message by receiving it into 0 bytes.
   //   `ok`: the name is used up, and the engine owns the buffer until the completion.
-  //   `again`, `invalid_argument`: nothing was taken, and the claim stands.
+  //   `again`, `invalid_argument`: as receive. Nothing was taken, and the claim stands.
   //   `unknown_operation`: no such claim; its session may have ended before the whole message was
   //     here. With engine threads the completion reports that.
-  [[nodiscard]] virtual Status receive_claimed(MessageId message, void* data, std::uint64_t bytes,
-                                               const ReceiveOptions& options,
-                                               OperationId& operation);
+  //   `endpoint_closed`: nothing was taken.
+  [[nodiscard]] virtual Status receive_claimed(MessageId message, const ClaimedRequest& request,
+                                               OperationId& operation) = 0;
 
   // Returns a claimed message to matching. It goes to the oldest receive posted meanwhile that
   // matches it, or else back among the unmatched messages, at the position of its age.
   //   `ok`: the name is used up.
   //   `unknown_operation`: as above.
-  [[nodiscard]] virtual Status put_back(MessageId message);
+  [[nodiscard]] virtual Status put_back(MessageId message) = 0;
 
   // Asks to cancel an operation. Its completion always comes, and until then the engine owns the
   // buffer. A receive that no message has matched is cancelled at once. For a send the receiver
@@ -172,7 +170,7 @@ class Endpoint {
   // Inline: sends what may leave now, without looking at what has arrived. For callers of `send`
   // that may not poll soon. Without it, small messages sent together share packets, which costs
   // less. With engine threads it does nothing, because they send by themselves.
-  virtual void flush();
+  virtual void flush() = 0;
 
   // Makes progress (inline) and hands out completions, oldest first. Returns their number. Never
   // blocks.
@@ -204,7 +202,7 @@ class Endpoint {
   [[nodiscard]] virtual Status peer_stats(PeerId peer, PeerStats& stats) const = 0;
   // Verdicts on who is to blame for paths that carry nothing: those that stand, oldest first, at
   // most 64. Events report when a verdict begins and ends.
-  [[nodiscard]] virtual std::vector<Verdict> verdicts() const;
+  [[nodiscard]] virtual std::vector<Verdict> verdicts() const = 0;
   // Hands out events, oldest first, and returns their number. With engine threads any thread may
   // call it.
   virtual std::size_t poll_events(std::span<Event> events) = 0;
@@ -221,10 +219,9 @@ class Endpoint {
   //   `overlapping`, `too_large`, `lock_limit`: see Status.
   //   `nic_error`: a NIC refuses.
   //   `endpoint_closed`: this endpoint is closing.
-  //   `unsupported`: the endpoint is another implementation of this interface.
   [[nodiscard]] virtual Status register_memory(const void* data, std::uint64_t bytes,
                                                RegistrationId& registration,
-                                               std::string* why = nullptr);
+                                               std::string* why = nullptr) = 0;
   // As register_memory, for another device's memory. Sends name it by `range.address`; the
   // processor never reads there while the memory is registered. Deregister or release it only after
   // all sends from it have completed.
@@ -233,43 +230,21 @@ class Endpoint {
   //   `nic_error`: also while a device is away.
   [[nodiscard]] virtual Status register_dmabuf(const DmabufRange& range,
                                                RegistrationId& registration,
-                                               std::string* why = nullptr);
+                                               std::string* why = nullptr) = 0;
   // Ends a registration. Blocks while the system unpins the pages.
   //   `ok`: the memory is no longer registered.
   //   `in_use`: a NIC still reads it, and nothing changed.
   //   `unknown_operation`: no such registration, or it was deregistered before.
   [[nodiscard]] virtual Status deregister_memory(RegistrationId registration,
-                                                 std::string* why = nullptr);
+                                                 std::string* why = nullptr) = 0;
   // As deregister_memory, for callers that can't wait. Later sends no longer read the memory
   // in place. If a NIC still reads it, the endpoint deregisters it as soon as those sends have
   // ended.
-  virtual void release_memory(RegistrationId registration);
+  virtual void release_memory(RegistrationId registration) = 0;
 
  protected:
   Endpoint() = default;
 };
-
-inline std::vector<Verdict> Endpoint::verdicts() const { return {}; }
-inline Status Endpoint::claim(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, Envelope&,
-                              MessageId&) {
-  return Status::unsupported;
-}
-inline Status Endpoint::receive_claimed(MessageId, void*, std::uint64_t, const ReceiveOptions&,
-                                        OperationId&) {
-  return Status::unsupported;
-}
-inline void Endpoint::flush() {}
-inline Status Endpoint::put_back(MessageId) { return Status::unsupported; }
-inline Status Endpoint::register_memory(const void*, std::uint64_t, RegistrationId&, std::string*) {
-  return Status::unsupported;
-}
-inline Status Endpoint::register_dmabuf(const DmabufRange&, RegistrationId&, std::string*) {
-  return Status::unsupported;
-}
-inline Status Endpoint::deregister_memory(RegistrationId, std::string*) {
-  return Status::unsupported;
-}
-inline void Endpoint::release_memory(RegistrationId) {}
 
 class Engine {
  public:
@@ -283,8 +258,8 @@ class Engine {
   [[nodiscard]] std::size_t nic_count() const noexcept;
 
   // Changes the faults of one NIC while it runs. Requires that config.faults was not empty. `spec`
-  // follows the grammar of docs/faults.md, including "kill", "revive", "kill:event", "revive:event"
-  // and "rate=BYTES_PER_S".
+  // is as in EngineConfig::faults, and may also say "kill", "revive", "kill:event", "revive:event"
+  // and "rate=BYTES_PER_S" (hawser/faults.hpp).
   //   `unsupported`: the engine has no fault layer, or the NIC can't do that (the log says what).
   //   `invalid_argument`: the log names the wrong word.
   [[nodiscard]] Status inject_fault(std::size_t nic, std::string_view spec);

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define HAWSER_ABI_VERSION 2u
+#define HAWSER_ABI_VERSION 3u
 
 typedef struct hawser_engine hawser_engine;
 typedef struct hawser_endpoint hawser_endpoint;
@@ -97,19 +97,67 @@ typedef struct hawser_hint {
   uint8_t priority;
 } hawser_hint;
 
-typedef struct hawser_send_options {
+/* Who uses a channel. Each owner has a range; a channel outside it is HAWSER_INVALID_ARGUMENT. */
+typedef uint8_t hawser_channel_owner;
+enum {
+  HAWSER_APPLICATION = 0, /* 0 to 0x7fff */
+  HAWSER_COLLECTIVES,     /* 0x8000 to 0xbfff: the collective library */
+  HAWSER_ADAPTER          /* 0xc000 to 0xffff: libfabric, NCCL */
+};
+
+/* For `ignore` of a request: any tag matches. */
+#define HAWSER_ANY_TAG UINT64_MAX
+
+/* Requests. Their fields mean what those of hawser/types.hpp do, and a field that is not named is
+ * 0:
+ *
+ *   hawser_send_request request = {.struct_size = sizeof request, .peer = peer, .tag = 42,
+ *                                  .data = data, .bytes = bytes};
+ *   status = hawser_send(endpoint, &request, &operation);
+ */
+typedef struct hawser_send_request {
   size_t struct_size;
+  const void* data;
+  uint64_t bytes;
+  uint64_t tag;
   uint64_t immediate;
   uint64_t user_data;
   hawser_hint hint;
+  hawser_peer peer;
+  uint16_t channel;
   hawser_level level;
-} hawser_send_options;
+  hawser_channel_owner owner;
+} hawser_send_request;
 
-typedef struct hawser_receive_options {
+typedef struct hawser_receive_request {
   size_t struct_size;
+  void* data;
+  uint64_t bytes;
+  uint64_t tag;
+  uint64_t ignore; /* bits of the tag that don't count; 0: the whole tag counts */
   uint64_t user_data;
   hawser_hint hint;
-} hawser_receive_options;
+  hawser_peer peer; /* or HAWSER_ANY_PEER */
+  uint16_t channel;
+  hawser_channel_owner owner;
+} hawser_receive_request;
+
+typedef struct hawser_probe_request {
+  size_t struct_size;
+  uint64_t tag;
+  uint64_t ignore;
+  hawser_peer peer; /* or HAWSER_ANY_PEER */
+  uint16_t channel;
+  hawser_channel_owner owner;
+} hawser_probe_request;
+
+typedef struct hawser_claimed_request {
+  size_t struct_size;
+  void* data;
+  uint64_t bytes;
+  uint64_t user_data;
+  hawser_hint hint;
+} hawser_claimed_request;
 
 typedef uint8_t hawser_operation_kind;
 enum { HAWSER_SEND = 0, HAWSER_RECEIVE };
@@ -122,7 +170,7 @@ typedef struct hawser_completion {
   uint64_t message_bytes;
   uint64_t immediate;
   hawser_peer peer;
-  uint16_t context;
+  uint16_t channel;
   hawser_operation_kind kind;
   hawser_status status;
   uint8_t released; /* 0: a second completion will return the bytes */
@@ -293,21 +341,19 @@ hawser_status hawser_connect(hawser_endpoint* endpoint, const void* address, siz
 hawser_status hawser_disconnect(hawser_endpoint* endpoint, hawser_peer peer);
 void hawser_close(hawser_endpoint* endpoint);
 
-/* ---- messages; `options` may be NULL ---- */
+/* ---- messages; statuses and ownership are those of hawser/engine.hpp. A request that is NULL, or
+ * whose struct_size is not that of its struct, is HAWSER_INVALID_ARGUMENT ---- */
 
-hawser_status hawser_send(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                          uint64_t tag, const void* data, uint64_t bytes,
-                          const hawser_send_options* options, hawser_operation* operation);
-hawser_status hawser_receive(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                             uint64_t tag, uint64_t mask, void* data, uint64_t bytes,
-                             const hawser_receive_options* options, hawser_operation* operation);
-hawser_status hawser_probe(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                           uint64_t tag, uint64_t mask, hawser_envelope* envelope);
-hawser_status hawser_claim(hawser_endpoint* endpoint, hawser_peer peer, uint16_t context,
-                           uint64_t tag, uint64_t mask, hawser_envelope* envelope,
-                           hawser_message* message);
-hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message message, void* data,
-                                     uint64_t bytes, const hawser_receive_options* options,
+hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* request,
+                          hawser_operation* operation);
+hawser_status hawser_receive(hawser_endpoint* endpoint, const hawser_receive_request* request,
+                             hawser_operation* operation);
+hawser_status hawser_probe(hawser_endpoint* endpoint, const hawser_probe_request* request,
+                           hawser_envelope* envelope);
+hawser_status hawser_claim(hawser_endpoint* endpoint, const hawser_probe_request* request,
+                           hawser_envelope* envelope, hawser_message* message);
+hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message message,
+                                     const hawser_claimed_request* request,
                                      hawser_operation* operation);
 hawser_status hawser_put_back(hawser_endpoint* endpoint, hawser_message message);
 hawser_status hawser_cancel(hawser_endpoint* endpoint, hawser_operation operation);

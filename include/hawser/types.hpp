@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of the public API: peers, tags, hints, completions.
+// The types of the public API: peers, requests, hints, completions.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +49,24 @@ struct DmabufRange {
 // Longest message, in bytes.
 inline constexpr std::uint64_t kMaxMessageBytes = (std::uint64_t{1} << 40) - 1;
 
-// Contexts by owner: applications use 0 to 0x7fff, collectives 0x8000 to 0xbfff, adapters
-// (libfabric, NCCL) 0xc000 to 0xffff. A message matches only receives of its own context.
-inline constexpr std::uint16_t kCollectiveContext = 0x8000;
-inline constexpr std::uint16_t kAdapterContext = 0xc000;
+// A channel is a 16-bit number that separates the traffic of the parts of a program, as an MPI
+// communicator does. A message matches only receives of its own channel. Each owner has a range of
+// channels. A call that names a channel outside its owner's range answers `invalid_argument`, so
+// that an application can't take a collective's messages by mistake.
+enum class ChannelOwner : std::uint8_t {
+  application,  // 0 to 0x7fff
+  collectives,  // 0x8000 to 0xbfff: the collective library
+  adapter,      // 0xc000 to 0xffff: libfabric, NCCL
+};
+inline constexpr std::uint16_t kCollectiveChannel = 0x8000;
+inline constexpr std::uint16_t kAdapterChannel = 0xc000;
+[[nodiscard]] constexpr ChannelOwner owner_of(std::uint16_t channel) noexcept {
+  if (channel < kCollectiveChannel) return ChannelOwner::application;
+  return channel < kAdapterChannel ? ChannelOwner::collectives : ChannelOwner::adapter;
+}
+
+// For `ignore` of a request: any tag matches.
+inline constexpr std::uint64_t kAnyTag = ~std::uint64_t{0};
 
 // The event that completes a send.
 enum class Level : std::uint8_t {
@@ -83,16 +97,51 @@ struct Hint {
   std::uint8_t priority = 0;  // higher goes first among messages to one peer; 0 is ordinary
 };
 
-struct SendOptions {
+// A message to send.
+//
+//   endpoint->send({.peer = peer, .channel = 1, .tag = 42, .data = data, .bytes = n}, operation);
+struct SendRequest {
+  PeerId peer = kAnyPeer;  // the receiver: never kAnyPeer
+  std::uint16_t channel = 0;
+  std::uint64_t tag = 0;
+  const void* data = nullptr;  // may be null if bytes = 0
+  std::uint64_t bytes = 0;     // at most kMaxMessageBytes
   Level level = Level::accepted;
-  std::uint64_t immediate = 0;  // 64 bits that travel with the envelope to the receive's completion
+  std::uint64_t immediate = 0;  // 64 bits that travel with the message to the receive's completion
   std::uint64_t user_data = 0;  // returned in this side's completion, not sent
   Hint hint{};
+  ChannelOwner owner = ChannelOwner::application;
 };
 
-struct ReceiveOptions {
+// A buffer for one message: the oldest one that comes from `peer`, has this channel, and agrees
+// with `tag` in every bit that `ignore` does not set.
+struct ReceiveRequest {
+  PeerId peer = kAnyPeer;  // kAnyPeer: from anybody
+  std::uint16_t channel = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;     // 0: the whole tag counts; kAnyTag: no bit of it does
+  void* data = nullptr;         // may be null if bytes = 0
+  std::uint64_t bytes = 0;      // a longer message is truncated
   std::uint64_t user_data = 0;  // returned in the completion
-  Hint hint{};                  // used where the envelope itself carries none
+  Hint hint{};                  // used where the message itself carries none
+  ChannelOwner owner = ChannelOwner::application;
+};
+
+// What `probe` and `claim` look for, with the fields' meaning as in ReceiveRequest.
+struct ProbeRequest {
+  PeerId peer = kAnyPeer;
+  std::uint16_t channel = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  ChannelOwner owner = ChannelOwner::application;
+};
+
+// The buffer for a claimed message, with the fields' meaning as in ReceiveRequest.
+struct ClaimedRequest {
+  void* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t user_data = 0;
+  Hint hint{};
 };
 
 enum class OperationKind : std::uint8_t { send, receive };
@@ -102,7 +151,7 @@ struct Completion {
   std::uint64_t user_data = 0;
   OperationKind kind = OperationKind::send;
   Status status = Status::ok;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   // The caller owns the buffer again. False only for a send that failed while a NIC still holds its
   // bytes: the status is final, but the bytes must not change yet. A second completion of the
   // operation, equal but for this field, then returns them. A send that ended well (or was

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "hawser/engine.hpp"
+#include "hawser/faults.hpp"
 #include "hawser/nics.hpp"
 #include "plugin/ofi/log.hpp"
 #include "plugin/ofi/provider.hpp"

@@ -37,8 +37,8 @@
 
 namespace hawser::ofi {
 
-inline constexpr std::uint16_t kTaggedContext = kAdapterContext;
-inline constexpr std::uint16_t kUntaggedContext = kAdapterContext + 1;
+inline constexpr std::uint16_t kTaggedChannel = kAdapterChannel;
+inline constexpr std::uint16_t kUntaggedChannel = kAdapterChannel + 1;
 
 // The two halves of Hawser's 64 immediate bits: remote CQ data, and flags about the message.
 inline constexpr std::uint64_t kDataMask = 0xffffffff;
@@ -46,7 +46,7 @@ inline constexpr std::uint64_t kHasData = std::uint64_t{1} << 32;
 inline constexpr std::uint64_t kSenderWaits = std::uint64_t{1} << 33;  // for its entry
 
 struct SendCall {
-  std::uint16_t context = kTaggedContext;
+  std::uint16_t channel = kTaggedChannel;
   const void* data = nullptr;
   std::size_t bytes = 0;
   fi_addr_t to = FI_ADDR_UNSPEC;
@@ -58,7 +58,7 @@ struct SendCall {
 };
 
 struct ReceiveCall {
-  std::uint16_t context = kTaggedContext;
+  std::uint16_t channel = kTaggedChannel;
   void* data = nullptr;
   std::size_t bytes = 0;
   fi_addr_t from = FI_ADDR_UNSPEC;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "hawser/engine.hpp"
+#include "hawser/faults.hpp"
 
 namespace hawser::ofi {
 namespace {

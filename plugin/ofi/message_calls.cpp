@@ -13,7 +13,7 @@ namespace {
 // flags.
 ssize_t send(fid_ep* ep, const void* data, std::size_t bytes, void*, fi_addr_t to, void* context) {
   Endpoint& endpoint = object_of<Endpoint>(ep);
-  return endpoint.send({.context = kUntaggedContext,
+  return endpoint.send({.channel = kUntaggedChannel,
                         .data = data,
                         .bytes = bytes,
                         .to = to,
@@ -31,7 +31,7 @@ ssize_t send_vector(fid_ep* ep, const iovec* iov, void**, std::size_t count, fi_
 ssize_t send_message(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) {
   if (msg->iov_count > 1) return -FI_EINVAL;
   const bool empty = msg->iov_count == 0;
-  return object_of<Endpoint>(ep).send({.context = kUntaggedContext,
+  return object_of<Endpoint>(ep).send({.channel = kUntaggedChannel,
                                        .data = empty ? nullptr : msg->msg_iov->iov_base,
                                        .bytes = empty ? 0 : msg->msg_iov->iov_len,
                                        .to = msg->addr,
@@ -41,7 +41,7 @@ ssize_t send_message(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) {
 }
 
 ssize_t inject(fid_ep* ep, const void* data, std::size_t bytes, fi_addr_t to) {
-  return object_of<Endpoint>(ep).send({.context = kUntaggedContext,
+  return object_of<Endpoint>(ep).send({.channel = kUntaggedChannel,
                                        .data = data,
                                        .bytes = bytes,
                                        .to = to,
@@ -52,7 +52,7 @@ ssize_t inject(fid_ep* ep, const void* data, std::size_t bytes, fi_addr_t to) {
 ssize_t send_data(fid_ep* ep, const void* data, std::size_t bytes, void*, std::uint64_t remote_data,
                   fi_addr_t to, void* context) {
   Endpoint& endpoint = object_of<Endpoint>(ep);
-  return endpoint.send({.context = kUntaggedContext,
+  return endpoint.send({.channel = kUntaggedChannel,
                         .data = data,
                         .bytes = bytes,
                         .to = to,
@@ -63,7 +63,7 @@ ssize_t send_data(fid_ep* ep, const void* data, std::size_t bytes, void*, std::u
 
 ssize_t inject_data(fid_ep* ep, const void* data, std::size_t bytes, std::uint64_t remote_data,
                     fi_addr_t to) {
-  return object_of<Endpoint>(ep).send({.context = kUntaggedContext,
+  return object_of<Endpoint>(ep).send({.channel = kUntaggedChannel,
                                        .data = data,
                                        .bytes = bytes,
                                        .to = to,
@@ -74,7 +74,7 @@ ssize_t inject_data(fid_ep* ep, const void* data, std::size_t bytes, std::uint64
 
 ssize_t receive(fid_ep* ep, void* data, std::size_t bytes, void*, fi_addr_t from, void* context) {
   Endpoint& endpoint = object_of<Endpoint>(ep);
-  return endpoint.receive({.context = kUntaggedContext,
+  return endpoint.receive({.channel = kUntaggedChannel,
                            .data = data,
                            .bytes = bytes,
                            .from = from,
@@ -92,7 +92,7 @@ ssize_t receive_vector(fid_ep* ep, const iovec* iov, void**, std::size_t count, 
 ssize_t receive_message(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) {
   if (msg->iov_count > 1) return -FI_EINVAL;
   const bool empty = msg->iov_count == 0;
-  return object_of<Endpoint>(ep).receive({.context = kUntaggedContext,
+  return object_of<Endpoint>(ep).receive({.channel = kUntaggedChannel,
                                           .data = empty ? nullptr : msg->msg_iov->iov_base,
                                           .bytes = empty ? 0 : msg->msg_iov->iov_len,
                                           .from = msg->addr,

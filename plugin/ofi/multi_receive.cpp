@@ -24,7 +24,11 @@ bool Endpoint::fill_multi_locked(Operation& buffer) {
   if (child == nullptr) return false;
   Envelope envelope;
   MessageId message = kNoMessage;
-  if (endpoint_->claim(buffer.peer, kUntaggedContext, 0, 0, envelope, message) != Status::ok) {
+  const ProbeRequest any{.peer = buffer.peer,
+                         .channel = kUntaggedChannel,
+                         .ignore = kAnyTag,
+                         .owner = ChannelOwner::adapter};
+  if (endpoint_->claim(any, envelope, message) != Status::ok) {
     extras_.give(*child);
     return false;
   }
@@ -40,9 +44,9 @@ bool Endpoint::fill_multi_locked(Operation& buffer) {
   child->buffer = buffer.buffer + buffer.filled;
   child->parent = &buffer;
   child->writes_entry = buffer.writes_entry;
-  ReceiveOptions options;
-  options.user_data = reinterpret_cast<std::uintptr_t>(child);
-  if (endpoint_->receive_claimed(message, child->buffer, room, options, child->id) != Status::ok) {
+  const ClaimedRequest request{
+      .data = child->buffer, .bytes = room, .user_data = reinterpret_cast<std::uintptr_t>(child)};
+  if (endpoint_->receive_claimed(message, request, child->id) != Status::ok) {
     (void)endpoint_->put_back(message);
     extras_.give(*child);
     return false;

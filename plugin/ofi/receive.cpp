@@ -17,7 +17,7 @@ constexpr const char* kReceives = "receives (rx_attr->size, or memory)";
 
 ssize_t Endpoint::receive(const ReceiveCall& call) {
   constexpr std::uint64_t kLooks = FI_PEEK | FI_CLAIM | FI_DISCARD;
-  const bool is_tagged = call.context == kTaggedContext;
+  const bool is_tagged = call.channel == kTaggedChannel;
   const std::uint64_t others = is_tagged ? kLooks : FI_MULTI_RECV;
   // Levels of completion don't apply to a receive: it ends when its bytes are in place.
   if ((call.flags & ~(FI_COMPLETION | FI_MORE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
@@ -66,7 +66,7 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
   operation->context = call.op_context;
   operation->peer = peer;
   operation->address = call.from;
-  operation->flags = FI_RECV | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
+  operation->flags = FI_RECV | (call.channel == kTaggedChannel ? FI_TAGGED : FI_MSG);
   operation->buffer = static_cast<std::byte*>(call.data);
   operation->length = call.bytes;
   operation->tag = call.tag;
@@ -78,13 +78,17 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
 
 ssize_t Endpoint::post_locked(Operation& operation) {
   if (posted_ >= most_posted_) return -FI_EAGAIN;
-  ReceiveOptions options;
-  options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
   const auto receive = [&] {
-    return endpoint_->receive(operation.peer, is_tagged ? kTaggedContext : kUntaggedContext,
-                              operation.tag, is_tagged ? ~operation.ignore : 0, operation.buffer,
-                              operation.length, options, operation.id);
+    return endpoint_->receive({.peer = operation.peer,
+                               .channel = is_tagged ? kTaggedChannel : kUntaggedChannel,
+                               .tag = operation.tag,
+                               .ignore = is_tagged ? operation.ignore : kAnyTag,
+                               .data = operation.buffer,
+                               .bytes = operation.length,
+                               .user_data = reinterpret_cast<std::uintptr_t>(&operation),
+                               .owner = ChannelOwner::adapter},
+                              operation.id);
   };
   Status status = receive();
   if (status == Status::unknown_peer && peers_->renew(operation.address, operation.peer)) {
@@ -123,14 +127,18 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
   const auto look = [&] {
     // A peer that has not answered has sent nothing.
     if (route.is_asked()) return Status::again;
-    const PeerId peer = route.peer;
+    const ProbeRequest wanted{.peer = route.peer,
+                              .channel = kTaggedChannel,
+                              .tag = call.tag,
+                              .ignore = call.ignore,
+                              .owner = ChannelOwner::adapter};
     Status status = Status::ok;
     if (!claims || !waiting_tagged_.empty()) {
-      status = endpoint_->probe(peer, kTaggedContext, call.tag, ~call.ignore, envelope);
+      status = endpoint_->probe(wanted, envelope);
       if (status == Status::ok && is_awaited_locked(envelope)) status = Status::again;
     }
     if (status != Status::ok || !claims) return status;
-    return endpoint_->claim(peer, kTaggedContext, call.tag, ~call.ignore, envelope, message);
+    return endpoint_->claim(wanted, envelope, message);
   };
   Status status = look();
   if (status == Status::unknown_peer && peers_->renew(call.from, route.peer)) status = look();
@@ -152,9 +160,8 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
 
 ssize_t Endpoint::discard_locked(Operation& operation, MessageId message) {
   operation.is_discard = true;
-  ReceiveOptions options;
-  options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
-  const Status status = endpoint_->receive_claimed(message, nullptr, 0, options, operation.id);
+  const Status status = endpoint_->receive_claimed(
+      message, {.user_data = reinterpret_cast<std::uintptr_t>(&operation)}, operation.id);
   if (status == Status::ok) return 0;
   operation.pool->give(operation);
   return answer_of(status);
@@ -170,10 +177,12 @@ ssize_t Endpoint::receive_claimed_locked(const ReceiveCall& call) {
     fill_from_locked(*operation, claim->envelope);
     answer = discard_locked(*operation, claim->message);
   } else {
-    ReceiveOptions options;
-    options.user_data = reinterpret_cast<std::uintptr_t>(operation);
-    answer = answer_of(endpoint_->receive_claimed(claim->message, operation->buffer,
-                                                  operation->length, options, operation->id));
+    answer = answer_of(
+        endpoint_->receive_claimed(claim->message,
+                                   {.data = operation->buffer,
+                                    .bytes = operation->length,
+                                    .user_data = reinterpret_cast<std::uintptr_t>(operation)},
+                                   operation->id));
     if (answer != 0) receives_.give(*operation);
   }
   if (answer == 0) claims_.erase(claim);

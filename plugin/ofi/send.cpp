@@ -73,7 +73,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->peer = route.peer;
   operation->address = call.to;
   operation->is_by_mirror = mirror_ && route.from == mirror_.get();
-  operation->flags = FI_SEND | (call.context == kTaggedContext ? FI_TAGGED : FI_MSG);
+  operation->flags = FI_SEND | (call.channel == kTaggedChannel ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
   operation->is_silent = call.is_silent;
   operation->writes_entry = writes;
@@ -124,15 +124,19 @@ ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
 
 Status Endpoint::submit_locked(Operation& operation) {
   if (submitted_ >= most_submitted_) return Status::again;
-  SendOptions options;
-  options.level = operation.is_delivered ? Level::delivered : Level::accepted;
-  options.immediate = operation.data;
-  options.user_data = reinterpret_cast<std::uintptr_t>(&operation);
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
   hawser::Endpoint& from = operation.is_by_mirror ? *mirror_ : *endpoint_;
   const Status status =
-      from.send(operation.peer, is_tagged ? kTaggedContext : kUntaggedContext, operation.tag,
-                operation.buffer, operation.length, options, operation.id);
+      from.send({.peer = operation.peer,
+                 .channel = is_tagged ? kTaggedChannel : kUntaggedChannel,
+                 .tag = operation.tag,
+                 .data = operation.buffer,
+                 .bytes = operation.length,
+                 .level = operation.is_delivered ? Level::delivered : Level::accepted,
+                 .immediate = operation.data,
+                 .user_data = reinterpret_cast<std::uintptr_t>(&operation),
+                 .owner = ChannelOwner::adapter},
+                operation.id);
   if (status == Status::again || status == Status::unknown_peer) return status;
   if (status == Status::ok) ++submitted_;
   operation.buffer = nullptr;

@@ -64,18 +64,22 @@ void Endpoint::look_into_store_locked(OperationQueue& queue) {
 bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& older,
                                       bool& stops) {
   const bool is_tagged = (receive.flags & FI_TAGGED) != 0;
+  const ProbeRequest wanted{.peer = receive.peer,
+                            .channel = is_tagged ? kTaggedChannel : kUntaggedChannel,
+                            .tag = receive.tag,
+                            .ignore = is_tagged ? receive.ignore : kAnyTag,
+                            .owner = ChannelOwner::adapter};
   Envelope envelope;
   MessageId message = kNoMessage;
-  if (endpoint_->claim(receive.peer, is_tagged ? kTaggedContext : kUntaggedContext, receive.tag,
-                       is_tagged ? ~receive.ignore : 0, envelope, message) != Status::ok) {
-    return false;
-  }
+  if (endpoint_->claim(wanted, envelope, message) != Status::ok) return false;
   const auto is_earlier = [&](const Operation& other) { return matches(other, envelope); };
   if (domain_.threads() == 0 || !older.any_of(is_earlier)) {
-    ReceiveOptions options;
-    options.user_data = reinterpret_cast<std::uintptr_t>(&receive);
     const Status status =
-        endpoint_->receive_claimed(message, receive.buffer, receive.length, options, receive.id);
+        endpoint_->receive_claimed(message,
+                                   {.data = receive.buffer,
+                                    .bytes = receive.length,
+                                    .user_data = reinterpret_cast<std::uintptr_t>(&receive)},
+                                   receive.id);
     if (status == Status::ok) return true;
     stops = true;
   }

@@ -464,7 +464,7 @@ struct Endpoint::Core {
   void regrade(Grantee& grantee);
   void begin_pace(Grantee& grantee);
   void end_pace(Grantee& grantee);
-  void raise_group(std::uint16_t context, const Hint& hint);
+  void raise_group(std::uint16_t channel, const Hint& hint);
   void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
   void say_grant(IncomingMessage& message);
   void grant_oldest();

@@ -54,14 +54,14 @@ Status nothing_of(const Core& core, PeerId peer) {
 
 // Looks for an unmatched message; null: there is none, and `status` says why.
 template <class Core>
-const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t context,
+const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t channel,
                                 std::uint64_t tag, std::uint64_t mask, Envelope& envelope,
                                 Status& status) {
   status = Status::endpoint_closed;
   if (core.closing) return nullptr;
   status = Status::unknown_peer;
   if (peer != kAnyPeer && core.peers.index_of(peer) == kNoIndex) return nullptr;
-  const UnexpectedEntry* const found = core.matching.probe(peer, context, tag, mask);
+  const UnexpectedEntry* const found = core.matching.probe(peer, channel, tag, mask);
   status = found != nullptr ? Status::ok : nothing_of(core, peer);
   if (found != nullptr) envelope = {found->peer, found->tag, found->bytes, found->immediate};
   return found;
@@ -259,7 +259,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   message->data = request.data;
   message->bytes = request.bytes;
   message->tag = request.tag;
-  message->context = request.context;
+  message->channel = request.channel;
   message->options = request.options;
   message->moved = coarse(core.turn.now());
   message->readable = request.readable;
@@ -292,7 +292,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
     const Peer* peer = core.used_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
     if (peer->state == SessionState::failed &&
-        core.matching.probe(request.peer, request.context, request.tag, request.mask) == nullptr) {
+        core.matching.probe(request.peer, request.channel, request.tag, request.mask) == nullptr) {
       return peer->failure;
     }
   }
@@ -307,18 +307,18 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   return Status::ok;
 }
 
-Status Endpoint::probe(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
+Status Endpoint::probe(PeerId peer, std::uint16_t channel, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope) const {
   Status status = Status::again;
-  (void)look_for(*core_, peer, context, tag, mask, envelope, status);
+  (void)look_for(*core_, peer, channel, tag, mask, envelope, status);
   return status;
 }
 
-Status Endpoint::claim(PeerId peer, std::uint16_t context, std::uint64_t tag, std::uint64_t mask,
+Status Endpoint::claim(PeerId peer, std::uint16_t channel, std::uint64_t tag, std::uint64_t mask,
                        Envelope& envelope, MessageId& message) {
   Core& core = *core_;
   Status status = Status::again;
-  const UnexpectedEntry* const found = look_for(core, peer, context, tag, mask, envelope, status);
+  const UnexpectedEntry* const found = look_for(core, peer, channel, tag, mask, envelope, status);
   if (found != nullptr) message = core.claim(*found);
   return status;
 }

@@ -12,7 +12,7 @@ wire::EnvelopePart envelope_of(const OutgoingMessage& message) {
   part.immediate = message.options.immediate;
   part.set_length(message.bytes);
   part.eflags = message.options.level == Level::delivered ? wire::kEnvelopeDelivered : 0;
-  part.context = message.context;
+  part.channel = message.channel;
   part.group = hint.group;
   part.step = hint.step;
   part.steps = hint.steps;

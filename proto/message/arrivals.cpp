@@ -86,7 +86,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   if (unmatched - starved.reserves_used >= turn.tunables.max_receive_messages) {
     const UnexpectedEntry entry{.peer = id_of(peer),
                                 .number = number,
-                                .context = envelope.context,
+                                .channel = envelope.channel,
                                 .tag = envelope.tag,
                                 .bytes = envelope.length(),
                                 .immediate = envelope.immediate};
@@ -139,7 +139,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
   message->tag = envelope.tag;
   message->immediate = envelope.immediate;
   message->bytes = envelope.length();
-  message->context = envelope.context;
+  message->channel = envelope.channel;
   message->delivered_level = (envelope.eflags & wire::kEnvelopeDelivered) != 0;
   message->hint = {.group = envelope.group,
                    .members = envelope.members,
@@ -313,8 +313,8 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
   complete_receive(message, whole ? Status::ok : Status::truncated);
   ++turn.counters.messages_received;
-  if (groups.note_complete(message.context, message.hint)) {
-    raise_group(message.context, message.hint);
+  if (groups.note_complete(message.channel, message.hint)) {
+    raise_group(message.channel, message.hint);
   }
   if (counts) {
     const bool kept =

@@ -39,7 +39,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   }
   const PostedReceive* receive = matching.match({.peer = id_of(peer),
                                                  .number = number,
-                                                 .context = envelope.context,
+                                                 .channel = envelope.channel,
                                                  .tag = envelope.tag,
                                                  .bytes = bytes,
                                                  .immediate = envelope.immediate});
@@ -61,7 +61,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   say_status(peer, number, status);
   owe_soon(peer);
   const Hint hint = group_of(envelope, *receive);
-  if (groups.note_complete(envelope.context, hint)) raise_group(envelope.context, hint);
+  if (groups.note_complete(envelope.channel, hint)) raise_group(envelope.channel, hint);
   if (peer.incoming.get(peer.next_to_process)) process_in_order(peer);
   return true;
 }
@@ -74,7 +74,7 @@ void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& pa
   completion.user_data = receive.options.user_data;
   completion.kind = OperationKind::receive;
   completion.status = packet.payload.size() <= receive.bytes ? Status::ok : Status::truncated;
-  completion.context = envelope.context;
+  completion.channel = envelope.channel;
   completion.peer = id_of(peer);
   completion.tag = envelope.tag;
   completion.bytes = std::min<std::uint64_t>(packet.payload.size(), receive.bytes);

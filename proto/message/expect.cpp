@@ -55,7 +55,7 @@ DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
                                                                             : DetectionLevel::bulk;
   }
   const bool gate =
-      turn.tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint);
+      turn.tunables.recovery_gate != 0 && groups.awaits_last(message.channel, message.hint);
   return gate ? DetectionLevel::gate : DetectionLevel::tail;
 }
 

@@ -65,7 +65,7 @@ std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const 
 }
 
 GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
-  if (turn.tunables.recovery_gate != 0 && groups.awaits_last(message.context, message.hint)) {
+  if (turn.tunables.recovery_gate != 0 && groups.awaits_last(message.channel, message.hint)) {
     return GrantRank::gate;
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
@@ -185,10 +185,10 @@ void Endpoint::Core::end_pace(Grantee& grantee) {
 
 // A group has come so far that it waits for its last messages. A message's own hint may differ from
 // the hints of the group's other messages.
-void Endpoint::Core::raise_group(std::uint16_t context, const Hint& hint) {
+void Endpoint::Core::raise_group(std::uint16_t channel, const Hint& hint) {
   grants.by_age.for_each(incoming, [&](std::uint32_t index) {
     IncomingMessage& message = incoming.at(index);
-    const bool member = message.context == context && message.hint.group == hint.group &&
+    const bool member = message.channel == channel && message.hint.group == hint.group &&
                         message.hint.step == hint.step;
     if (member) regrade(message);
   });

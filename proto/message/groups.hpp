@@ -19,21 +19,21 @@ class Groups {
 
   // A message of the group has arrived whole and was matched. Returns true if this makes
   // awaits_last true.
-  bool note_complete(std::uint16_t context, const Hint& hint) {
+  bool note_complete(std::uint16_t channel, const Hint& hint) {
     if (!counts(hint)) return false;
-    Slot& slot = slot_of(context, hint);
-    if (!slot.is(context, hint)) slot = {hint.group, hint.step, context, 0};
-    const bool awaited_last = awaits_last(context, hint);
+    Slot& slot = slot_of(channel, hint);
+    if (!slot.is(channel, hint)) slot = {hint.group, hint.step, channel, 0};
+    const bool awaited_last = awaits_last(channel, hint);
     if (++slot.complete >= hint.members) slot = {};
-    return !awaited_last && awaits_last(context, hint);
+    return !awaited_last && awaits_last(channel, hint);
   }
 
   // Whether most of the group is complete: its step waits for the rest.
-  [[nodiscard]] bool awaits_last(std::uint16_t context, const Hint& hint) const {
+  [[nodiscard]] bool awaits_last(std::uint16_t channel, const Hint& hint) const {
     if (hint.group == 0) return false;
     if (hint.members <= 1) return true;
-    const Slot& slot = slots_[index_of(context, hint)];
-    if (!slot.is(context, hint)) return false;
+    const Slot& slot = slots_[index_of(channel, hint)];
+    if (!slot.is(channel, hint)) return false;
     return (hint.members - slot.complete) * 8 <= hint.members || slot.complete + 1 >= hint.members;
   }
 
@@ -41,22 +41,22 @@ class Groups {
   struct Slot {
     std::uint32_t group = 0;
     std::uint16_t step = 0;
-    std::uint16_t context = 0;
+    std::uint16_t channel = 0;
     std::uint16_t complete = 0;
 
-    [[nodiscard]] bool is(std::uint16_t of_context, const Hint& hint) const {
-      return group == hint.group && step == hint.step && context == of_context;
+    [[nodiscard]] bool is(std::uint16_t of_channel, const Hint& hint) const {
+      return group == hint.group && step == hint.step && channel == of_channel;
     }
   };
 
   [[nodiscard]] static bool counts(const Hint& hint) { return hint.group != 0 && hint.members > 1; }
-  [[nodiscard]] std::size_t index_of(std::uint16_t context, const Hint& hint) const {
+  [[nodiscard]] std::size_t index_of(std::uint16_t channel, const Hint& hint) const {
     const std::uint64_t key =
-        std::uint64_t{hint.group} << 32 | std::uint64_t{hint.step} << 16 | context;
+        std::uint64_t{hint.group} << 32 | std::uint64_t{hint.step} << 16 | channel;
     return static_cast<std::size_t>((key * 0x9e3779b97f4a7c15u) >> 32) % slots_.size();
   }
-  [[nodiscard]] Slot& slot_of(std::uint16_t context, const Hint& hint) {
-    return slots_[index_of(context, hint)];
+  [[nodiscard]] Slot& slot_of(std::uint16_t channel, const Hint& hint) {
+    return slots_[index_of(channel, hint)];
   }
 
   std::vector<Slot> slots_;

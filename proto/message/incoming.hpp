@@ -12,6 +12,7 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/options.hpp"
 #include "proto/wire/layout.hpp"
 
 namespace hawser::proto {
@@ -40,7 +41,7 @@ struct IncomingMessage {
   std::uint64_t tag = 0;
   std::uint64_t immediate = 0;
   std::uint64_t bytes = 0;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   bool delivered_level = false;  // the sender waits for status delivered
   Hint hint{};
 

@@ -16,14 +16,14 @@ std::uint32_t index_of(OperationId operation) {
 }
 
 // peer may be kAnyPeer.
-bool matches(const UnexpectedEntry& message, PeerId peer, std::uint16_t context, std::uint64_t tag,
+bool matches(const UnexpectedEntry& message, PeerId peer, std::uint16_t channel, std::uint64_t tag,
              std::uint64_t mask) {
-  return ((message.tag ^ tag) & mask) == 0 && message.context == context &&
+  return ((message.tag ^ tag) & mask) == 0 && message.channel == channel &&
          (peer == kAnyPeer || message.peer == peer);
 }
 
 bool matches(const UnexpectedEntry& message, const PostedReceive& receive) {
-  return matches(message, receive.peer, receive.context, receive.tag, receive.mask);
+  return matches(message, receive.peer, receive.channel, receive.tag, receive.mask);
 }
 
 // SplitMix64's finalizer.
@@ -56,7 +56,7 @@ std::optional<UnexpectedEntry> Matching::post(const PostedReceive& receive) {
   const std::uint32_t message =
       message_count_ == 0
           ? kNoIndex
-          : find_message(view, receive.peer, receive.context, receive.tag, receive.mask);
+          : find_message(view, receive.peer, receive.channel, receive.tag, receive.mask);
   if (message != kNoIndex) return take_message(message);
 
   posted.receive = receive;
@@ -66,7 +66,7 @@ std::optional<UnexpectedEntry> Matching::post(const PostedReceive& receive) {
     without_view_.push_back(posted_.all(), index);
   } else {
     ++views_[view].posted;
-    const std::uint64_t h = hash(view, receive.peer, receive.context, receive.tag);
+    const std::uint64_t h = hash(view, receive.peer, receive.channel, receive.tag);
     posted.bucket = static_cast<std::uint32_t>(h & (posted_buckets_.size() - 1));
     posted_buckets_[posted.bucket].push_back(posted_.all(), index);
   }
@@ -105,10 +105,10 @@ void Matching::hold(const UnexpectedEntry& entry) {
   ++message_count_;
 }
 
-const UnexpectedEntry* Matching::probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+const UnexpectedEntry* Matching::probe(PeerId peer, std::uint16_t channel, std::uint64_t tag,
                                        std::uint64_t mask) const {
   const std::uint32_t view = find_view(mask, peer == kAnyPeer);
-  const std::uint32_t index = find_message(view, peer, context, tag, mask);
+  const std::uint32_t index = find_message(view, peer, channel, tag, mask);
   return index == kNoIndex ? nullptr : &messages_[index].entry;
 }
 
@@ -156,17 +156,17 @@ std::uint32_t Matching::find_or_add_view(std::uint64_t mask, bool any_peer) {
   return view;
 }
 
-std::uint64_t Matching::hash(std::uint32_t view, PeerId peer, std::uint16_t context,
+std::uint64_t Matching::hash(std::uint32_t view, PeerId peer, std::uint16_t channel,
                              std::uint64_t tag) const {
   const std::uint64_t who = views_[view].any_peer ? 0 : static_cast<std::uint64_t>(peer);
   // The factor is odd, so that neither part undoes the other.
-  const std::uint64_t where = who << 32 | std::uint64_t{context} << 8 | view;
+  const std::uint64_t where = who << 32 | std::uint64_t{channel} << 8 | view;
   return mix((tag & views_[view].mask) + where * 0x9e3779b97f4a7c15u);
 }
 
 void Matching::enter_in_bucket(std::uint32_t message, std::uint32_t view) {
   const UnexpectedEntry& entry = messages_[message].entry;
-  const std::uint64_t h = hash(view, entry.peer, entry.context, entry.tag);
+  const std::uint64_t h = hash(view, entry.peer, entry.channel, entry.tag);
   MessageBucket& bucket = message_buckets_[h & (message_buckets_.size() - 1)];
   const std::uint32_t successor =
       first_younger(bucket, nodes_, entry.age, [](std::uint32_t node) { return node / kViews; });
@@ -187,14 +187,14 @@ std::uint32_t Matching::first_younger(const List& list, const Items& items, std:
 
 // The oldest held message that a receive with these arguments matches, or kNoIndex. A bucket has
 // the messages of one key in the order of age, like all lists here.
-std::uint32_t Matching::find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
+std::uint32_t Matching::find_message(std::uint32_t view, PeerId peer, std::uint16_t channel,
                                      std::uint64_t tag, std::uint64_t mask) const {
   if (view != kNoView) {
-    const std::uint64_t h = hash(view, peer, context, tag);
+    const std::uint64_t h = hash(view, peer, channel, tag);
     const MessageBucket& bucket = message_buckets_[h & (message_buckets_.size() - 1)];
     for (std::uint32_t node = bucket.front(); node != kNoIndex; node = bucket.next(nodes_, node)) {
       const std::uint32_t index = node / kViews;
-      if (node % kViews == view && matches(messages_[index].entry, peer, context, tag, mask)) {
+      if (node % kViews == view && matches(messages_[index].entry, peer, channel, tag, mask)) {
         return index;
       }
     }
@@ -202,7 +202,7 @@ std::uint32_t Matching::find_message(std::uint32_t view, PeerId peer, std::uint1
   }
   const auto scan = [&](const auto& list) {
     std::uint32_t index = list.front();
-    while (index != kNoIndex && !matches(messages_[index].entry, peer, context, tag, mask)) {
+    while (index != kNoIndex && !matches(messages_[index].entry, peer, channel, tag, mask)) {
       index = list.next(messages_, index);
     }
     return index;
@@ -226,7 +226,7 @@ std::uint32_t Matching::find_posted(const UnexpectedEntry& message) const {
   };
   for (std::uint32_t view = 0; view < views_used_; ++view) {
     if (views_[view].posted == 0) continue;
-    const std::uint64_t h = hash(view, message.peer, message.context, message.tag);
+    const std::uint64_t h = hash(view, message.peer, message.channel, message.tag);
     scan(posted_buckets_[h & (posted_buckets_.size() - 1)]);
   }
   scan(without_view_);
@@ -252,7 +252,7 @@ UnexpectedEntry Matching::take_message(std::uint32_t index) {
   Message& message = messages_[index];
   const UnexpectedEntry& entry = message.entry;
   for (std::uint32_t view = 0; view < views_used_; ++view) {
-    const std::uint64_t h = hash(view, entry.peer, entry.context, entry.tag);
+    const std::uint64_t h = hash(view, entry.peer, entry.channel, entry.tag);
     message_buckets_[h & (message_buckets_.size() - 1)].remove(nodes_.all(), index * kViews + view);
   }
   peers_[checked(entry.peer)].messages.remove(messages_.all(), index);

@@ -3,14 +3,14 @@
 //
 // The order is MPI's. A message goes to the earliest posted receive that it matches. A receive gets
 // the oldest matching message, by the order of arrival here. The caller lets the messages of one
-// peer arrive in the order of their numbers, so none overtakes. Two match if the context is the
+// peer arrive in the order of their numbers, so none overtakes. Two match if the channel is the
 // same, the peer is the same or the receive takes any, and the tags agree in the bits of the
 // receive's mask.
 //
 // Both sides are found by hash whatever the mask, because adapters post every receive with a few
 // tag bits masked out (Open MPI over libfabric does). A *view* is one way of looking: a mask, and
 // whether the peer counts. Under a view a posted receive and the messages that it matches have the
-// same key (peer if it counts, context, tag & mask). Each posted receive is in one bucket, that of
+// same key (peer if it counts, channel, tag & mask). Each posted receive is in one bucket, that of
 // its view. An arriving message looks under every view that has posted receives and takes the
 // earliest. Unmatched messages are in one bucket per view; a new view enters all of them. Programs
 // use few views. Views beyond kViews are searched in order instead.
@@ -28,13 +28,14 @@
 #include "hawser/types.hpp"
 #include "proto/base/list.hpp"
 #include "proto/base/untouched.hpp"
+#include "proto/options.hpp"
 
 namespace hawser::proto {
 
 struct PostedReceive {
   OperationId operation = kNoOperation;
   PeerId peer = kAnyPeer;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   std::uint64_t tag = 0;
   std::uint64_t mask = ~std::uint64_t{0};
   std::byte* data = nullptr;
@@ -47,7 +48,7 @@ struct UnexpectedEntry {
   PeerId peer = kAnyPeer;
   std::uint32_t rx_message = kNoIndex;  // the descriptor that holds it
   std::uint64_t number = 0;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   std::uint64_t immediate = 0;
@@ -81,7 +82,7 @@ class Matching {
 
   // The oldest message held that a receive with these arguments would get, or null. Valid until the
   // next call that isn't const.
-  [[nodiscard]] const UnexpectedEntry* probe(PeerId peer, std::uint16_t context, std::uint64_t tag,
+  [[nodiscard]] const UnexpectedEntry* probe(PeerId peer, std::uint16_t channel, std::uint64_t tag,
                                              std::uint64_t mask) const;
 
   // A posted receive, or null if the operation isn't posted (any more). Valid as for probe.
@@ -141,13 +142,13 @@ class Matching {
   [[nodiscard]] std::uint32_t checked(PeerId peer) const;
   [[nodiscard]] std::uint32_t find_view(std::uint64_t mask, bool any_peer) const;
   std::uint32_t find_or_add_view(std::uint64_t mask, bool any_peer);
-  [[nodiscard]] std::uint64_t hash(std::uint32_t view, PeerId peer, std::uint16_t context,
+  [[nodiscard]] std::uint64_t hash(std::uint32_t view, PeerId peer, std::uint16_t channel,
                                    std::uint64_t tag) const;
   void enter_in_bucket(std::uint32_t message, std::uint32_t view);
   template <class List, class Items, class MessageOf>
   [[nodiscard]] std::uint32_t first_younger(const List& list, const Items& items, std::uint64_t age,
                                             MessageOf&& message_of) const;
-  [[nodiscard]] std::uint32_t find_message(std::uint32_t view, PeerId peer, std::uint16_t context,
+  [[nodiscard]] std::uint32_t find_message(std::uint32_t view, PeerId peer, std::uint16_t channel,
                                            std::uint64_t tag, std::uint64_t mask) const;
   [[nodiscard]] std::uint32_t find_posted(const UnexpectedEntry& message) const;
   const PostedReceive& take_posted(std::uint32_t index);

@@ -9,6 +9,7 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/options.hpp"
 
 namespace hawser::proto {
 
@@ -27,7 +28,7 @@ struct OutgoingMessage {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   SendOptions options{};
 
   std::uint32_t fragments = 1;       // an empty message has one

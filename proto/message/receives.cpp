@@ -16,7 +16,7 @@ UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
   return {.peer = peers.id_of(message.peer),
           .rx_message = index,
           .number = message.number,
-          .context = message.context,
+          .channel = message.channel,
           .tag = message.tag,
           .bytes = message.bytes,
           .immediate = message.immediate};
@@ -110,7 +110,7 @@ void solicit_for_receive(Core& core, PeerId from) {
 void Endpoint::Core::post_receive(const ReceiveRequest& request) {
   const PostedReceive receive{.operation = request.operation,
                               .peer = request.peer,
-                              .context = request.context,
+                              .channel = request.channel,
                               .tag = request.tag,
                               .mask = request.mask,
                               .data = request.data,
@@ -199,7 +199,7 @@ void Endpoint::Core::complete_receive(const IncomingMessage& message, Status sta
   completion.user_data = message.options.user_data;
   completion.kind = OperationKind::receive;
   completion.status = status;
-  completion.context = message.context;
+  completion.channel = message.channel;
   completion.peer = peers.id_of(message.peer);
   completion.tag = message.tag;
   completion.bytes = std::min(message.bytes, message.buffer_bytes);
@@ -223,7 +223,7 @@ void Endpoint::Core::complete_unmatched(const PostedReceive& receive, Status sta
   completion.user_data = receive.options.user_data;
   completion.kind = OperationKind::receive;
   completion.status = status;
-  completion.context = receive.context;
+  completion.channel = receive.channel;
   completion.peer = receive.peer;
   completion.tag = receive.tag;
   turn.complete(completion);

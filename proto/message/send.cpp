@@ -107,7 +107,7 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
   completion.user_data = message.options.user_data;
   completion.kind = OperationKind::send;
   completion.status = message.result;
-  completion.context = message.context;
+  completion.channel = message.channel;
   completion.peer = peers.id_of(message.peer);
   completion.tag = message.tag;
   completion.bytes = message.bytes;

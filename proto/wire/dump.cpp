@@ -45,7 +45,7 @@ class Describer {
   void part(const EnvelopePart& p) {
     out_ << " | " << (p.kind == EnvelopeKind::cancel ? "cancel" : "tag") << " 0x" << std::hex
          << p.tag << " immediate 0x" << p.immediate << std::dec << " length " << p.length()
-         << " context " << p.context;
+         << " channel " << p.channel;
     if (p.eflags & kEnvelopeDelivered) out_ << " DELIVERED";
     if (p.group != 0) {
       out_ << " group " << p.group << " of " << p.members << " step " << p.step << '/' << p.steps

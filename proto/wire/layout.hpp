@@ -123,7 +123,7 @@ struct EnvelopePart {
   std::uint32_t length_low;
   std::uint8_t length_high;
   std::uint8_t eflags;
-  std::uint16_t context;
+  std::uint16_t channel;
   std::uint32_t group;
   std::uint16_t step;
   std::uint16_t steps;
@@ -295,7 +295,7 @@ HAWSER_WIRE_AT(EnvelopePart, immediate, 48 - 40);
 HAWSER_WIRE_AT(EnvelopePart, length_low, 56 - 40);
 HAWSER_WIRE_AT(EnvelopePart, length_high, 60 - 40);
 HAWSER_WIRE_AT(EnvelopePart, eflags, 61 - 40);
-HAWSER_WIRE_AT(EnvelopePart, context, 62 - 40);
+HAWSER_WIRE_AT(EnvelopePart, channel, 62 - 40);
 HAWSER_WIRE_AT(EnvelopePart, group, 64 - 40);
 HAWSER_WIRE_AT(EnvelopePart, step, 68 - 40);
 HAWSER_WIRE_AT(EnvelopePart, steps, 70 - 40);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint8_t kMostTries = 9;  // after this many the wait grows no more
 constexpr std::byte kUntouched{0xa5};
-constexpr std::uint16_t kContexts[] = {0, 1, kCollectiveContext};
+constexpr std::uint16_t kChannels[] = {0, 1, kCollectiveChannel};
 
 }  // namespace
 
@@ -139,7 +139,7 @@ proto::SendRequest Application::request_of(std::uint32_t index, PeerId peer) {
   proto::SendRequest request;
   request.operation = name(process(message.from), true, index);
   request.peer = peer;
-  request.context = message.context;
+  request.channel = message.channel;
   request.tag = message.tag;
   request.data = record.bytes.data();
   request.bytes = record.bytes.size();
@@ -223,7 +223,7 @@ void Application::do_receive(std::uint32_t index) {
   Envelope envelope;
   if (plan.claims || plan.puts_back) {
     const Status status =
-        endpoint.claim(from, plan.context, plan.tag, plan.mask, envelope, claimed);
+        endpoint.claim(from, plan.channel, plan.tag, plan.mask, envelope, claimed);
     if (status == Status::ok) check_name(plan.host, envelope);
     if (status == Status::unknown_peer && is_forgotten(plan.host, plan.from, from) &&
         world_.is_running(plan.from)) {
@@ -267,7 +267,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   request.operation = name(receiver, false, index);
   if (request.operation == kNoOperation) return false;
   request.peer = plan.from == kAnyHost ? kAnyPeer : world_.peer(plan.host, plan.from);
-  request.context = plan.context;
+  request.channel = plan.channel;
   request.tag = plan.tag;
   request.mask = plan.mask;
   request.data = record.buffer.bytes().data();
@@ -352,13 +352,13 @@ void Application::drain(std::uint32_t at) {
   }
   Host& host = world_.host(at);
   bool found = false;
-  for (const std::uint16_t context : kContexts) {
+  for (const std::uint16_t channel : kChannels) {
     Envelope envelope;
-    if (host.endpoint().probe(kAnyPeer, context, 0, 0, envelope) != Status::ok) continue;
+    if (host.endpoint().probe(kAnyPeer, channel, 0, 0, envelope) != Status::ok) continue;
     check_name(at, envelope);
     ReceivePlan plan;
     plan.host = at;
-    plan.context = context;
+    plan.channel = channel;
     plan.mask = 0;
     plan.bytes = envelope.bytes;
     const auto record = static_cast<std::uint32_t>(oracle_.receives().size());

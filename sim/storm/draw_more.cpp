@@ -133,14 +133,14 @@ void draw_gathering(Random& random, Plan& plan) {
   const Duration at = some_time(random, plan.heals_at / 2);
   const std::uint64_t bytes = random.below(plan.tunables.fragment_bytes * 60);
   MessagePlan message;
-  message.context = kCollectiveContext;
+  message.channel = kCollectiveChannel;
   message.hint.group = static_cast<std::uint32_t>(5000 + random.below(1000));
   const auto steps = static_cast<std::uint16_t>(1 + random.below(2));
   message.hint.members = static_cast<std::uint16_t>(each * (hosts - 1) / steps);
   message.hint.steps = steps;
   message.hint.collective = Collective::all_to_all;
   ReceivePlan receive;
-  receive.context = message.context;
+  receive.channel = message.channel;
   for (std::uint32_t i = 0; i < each; ++i) {
     for (message.from = 0; message.from < hosts; ++message.from) {
       for (message.to = 0; message.to < hosts; ++message.to) {

@@ -39,7 +39,7 @@ void draw_message(Random& random, Plan& plan, Duration span, std::uint64_t bytes
   message.at = some_time(random, span);
   message.from = small(random, hosts);
   message.to = (message.from + 1 + small(random, hosts - 1)) % hosts;
-  message.context = static_cast<std::uint16_t>(random.below(2));
+  message.channel = static_cast<std::uint16_t>(random.below(2));
   message.tag = random.below(4);
   message.bytes = bytes;
   if (random.chance(0.3)) message.level = Level::delivered;
@@ -55,7 +55,7 @@ void draw_message(Random& random, Plan& plan, Duration span, std::uint64_t bytes
   const bool early = random.chance(0.5) && message.at > shift;
   receive.at = early ? message.at - shift : message.at + shift;
   receive.host = message.to;
-  receive.context = message.context;
+  receive.channel = message.channel;
   receive.tag = message.tag;
   receive.from = random.chance(0.3) ? kAnyHost : message.from;
   if (random.chance(0.2)) receive.mask = random.below(4);
@@ -82,7 +82,7 @@ void draw_ring(Random& random, Plan& plan, Duration span) {
       message.at = at + nanoseconds(std::uint64_t{50000} * step);
       message.from = host;
       message.to = (host + 1) % hosts;
-      message.context = kCollectiveContext;
+      message.channel = kCollectiveChannel;
       message.tag = std::uint64_t{group} << 16 | step;
       message.bytes = bytes;
       message.hint.group = group + step;
@@ -95,7 +95,7 @@ void draw_ring(Random& random, Plan& plan, Duration span) {
       receive.at = at;
       receive.host = message.to;
       receive.from = host;
-      receive.context = message.context;
+      receive.channel = message.channel;
       receive.tag = message.tag;
       receive.bytes = bytes;
       plan.receives.push_back(receive);
@@ -139,7 +139,7 @@ void draw_flood(Random& random, Plan& plan) {
   const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
   MessagePlan message;
   message.to = small(random, hosts);
-  message.context = 1;
+  message.channel = 1;
   const Duration at = some_time(random, plan.heals_at / 2);
   for (std::uint64_t count = 30 + random.below(50); count > 0; --count) {
     message.at = at + some_time(random, milliseconds(1));
@@ -152,7 +152,7 @@ void draw_flood(Random& random, Plan& plan) {
     receive.at = message.at + some_time(random, milliseconds(5));
     receive.host = message.to;
     receive.from = random.chance(0.5) ? kAnyHost : message.from;
-    receive.context = message.context;
+    receive.channel = message.channel;
     receive.tag = message.tag;
     receive.bytes = 3000;
     plan.receives.push_back(receive);
@@ -168,7 +168,7 @@ void draw_last_words(Random& random, Plan& plan) {
   MessagePlan message;
   message.to = small(random, hosts);
   message.from = (message.to + 1 + small(random, hosts - 1)) % hosts;
-  message.context = 1;
+  message.channel = 1;
   message.at = some_time(random, plan.heals_at / 2);
   message.tag = 20;  // no receive matches it, so the floor stays there
   message.level = Level::delivered;
@@ -177,7 +177,7 @@ void draw_last_words(Random& random, Plan& plan) {
   receive.at = message.at;
   receive.host = message.to;
   receive.from = message.from;
-  receive.context = message.context;
+  receive.channel = message.channel;
   receive.bytes = 8;
   message.level = Level::accepted;
   for (std::uint64_t i = 0; i < 280; ++i) {

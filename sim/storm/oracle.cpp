@@ -102,7 +102,7 @@ std::vector<std::byte> bytes_of_message(std::uint64_t seed, std::uint32_t messag
 
 bool Oracle::matches(const ReceiveRecord& receive, const MessagePlan& message) const {
   const ReceivePlan& plan = receive.plan;
-  return plan.host == message.to && plan.context == message.context &&
+  return plan.host == message.to && plan.channel == message.channel &&
          (plan.from == kAnyHost || plan.from == message.from) &&
          ((plan.tag ^ message.tag) & plan.mask) == 0;
 }
@@ -128,7 +128,7 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
   }
   if (!send.completion) send.done = at;
   send.completion = completion;
-  if (completion.kind != OperationKind::send || completion.context != message.context ||
+  if (completion.kind != OperationKind::send || completion.channel != message.channel ||
       completion.tag != message.tag || completion.bytes != message.bytes ||
       completion.immediate != index) {
     return accuse(name + " completed as another one");
@@ -199,7 +199,7 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
   if (!completion.released) return accuse(name + " completed without its buffer");
   const bool of_whom_it_waited = receive.plan.from == kAnyHost || from == receive.plan.from ||
                                  from == kAnyHost;  // unnamed since its restart
-  if (completion.kind != OperationKind::receive || completion.context != receive.plan.context ||
+  if (completion.kind != OperationKind::receive || completion.channel != receive.plan.channel ||
       !of_whom_it_waited || (completion.peer == kAnyPeer && receive.plan.from != kAnyHost)) {
     return accuse(name + " completed as another one");
   }

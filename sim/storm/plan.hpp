@@ -61,7 +61,7 @@ struct MessagePlan {
   proto::Duration at{};
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   std::uint64_t tag = 0;
   std::uint64_t bytes = 0;
   Level level = Level::accepted;
@@ -73,7 +73,7 @@ struct ReceivePlan {
   proto::Duration at{};
   std::uint32_t host = 0;
   std::uint32_t from = kAnyHost;
-  std::uint16_t context = 0;
+  std::uint16_t channel = 0;
   std::uint64_t tag = 0;
   std::uint64_t mask = ~std::uint64_t{0};
   std::uint64_t bytes = 0;

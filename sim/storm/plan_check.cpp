@@ -74,11 +74,11 @@ class Check {
                       range_text(static_cast<std::uint64_t>(least.ns),
                                  static_cast<std::uint64_t>(most.ns)));
   }
-  void demand_context(std::uint16_t context) {
-    if (context == 0 || context == 1 || context == kCollectiveContext) return;
-    demand(false, "context is " + std::to_string(context) +
+  void demand_channel(std::uint16_t channel) {
+    if (channel == 0 || channel == 1 || channel == kCollectiveChannel) return;
+    demand(false, "channel is " + std::to_string(channel) +
                       ", which nobody would look at; there are 0, 1 and " +
-                      std::to_string(kCollectiveContext));
+                      std::to_string(kCollectiveChannel));
   }
   void demand_sum(std::uint64_t& sum, std::uint64_t bytes) {
     sum = bytes > kMostBytes ? kMostBytes + 1 : std::min(sum + bytes, kMostBytes + 1);
@@ -192,7 +192,7 @@ class Check {
       demand(message.from < plan_.hosts.size() && message.to < plan_.hosts.size() &&
                  message.from != message.to,
              "no such pair of hosts");
-      demand_context(message.context);
+      demand_channel(message.channel);
       demand_sum(bytes, message.bytes);
       demand_time(message.at, "at_ns");
       demand_time(message.cancelled_after, "cancelled_after_ns");
@@ -207,7 +207,7 @@ class Check {
       demand(receive.from == kAnyHost ||
                  (receive.from < plan_.hosts.size() && receive.from != receive.host),
              "no such sender");
-      demand_context(receive.context);
+      demand_channel(receive.channel);
       demand_sum(bytes, receive.bytes);
       demand(!(receive.claims && receive.puts_back), "it claims and puts back");
       demand_time(receive.at, "at_ns");

@@ -42,7 +42,7 @@ Duration last_end(const Plan& plan) {
 }
 
 bool fits(const ReceivePlan& receive, const MessagePlan& message) {
-  return receive.host == message.to && receive.context == message.context &&
+  return receive.host == message.to && receive.channel == message.channel &&
          (receive.from == kAnyHost || receive.from == message.from) &&
          ((receive.tag ^ message.tag) & receive.mask) == 0;
 }

@@ -23,11 +23,20 @@ TEST_CASE("router: the application keeps its own completions") {
     std::array<std::array<std::byte, 1>, 3> in{};
     OperationId operation{};
     for (std::uint64_t i = 0; i < 3; ++i) {
-      REQUIRE(world.network.endpoint(2).receive(world.network.peer(2, 0), 5, i, ~std::uint64_t{0},
-                                                in[i].data(), 1, {.user_data = 100 + i},
+      REQUIRE(world.network.endpoint(2).receive({.peer = world.network.peer(2, 0),
+                                                 .channel = 5,
+                                                 .tag = i,
+                                                 .data = in[i].data(),
+                                                 .bytes = 1,
+                                                 .user_data = 100 + i},
                                                 operation) == Status::ok);
-      REQUIRE(world.network.endpoint(0).send(world.network.peer(0, 2), 5, i, &out[i], 1,
-                                             {.user_data = 200 + i}, operation) == Status::ok);
+      REQUIRE(world.network.endpoint(0).send({.peer = world.network.peer(0, 2),
+                                              .channel = 5,
+                                              .tag = i,
+                                              .data = &out[i],
+                                              .bytes = 1,
+                                              .user_data = 200 + i},
+                                             operation) == Status::ok);
     }
     REQUIRE(world.settle(random));
     REQUIRE(world.run_until(random, [&] { return world.network.operations_pending(2) == 1; }));

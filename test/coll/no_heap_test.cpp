@@ -6,52 +6,41 @@
 #include <vector>
 
 #include "coll/communicator.hpp"
+#include "test/support/endpoint_double.hpp"
 #include "test/support/heap_guard.hpp"
 
 namespace hawser::test {
 namespace {
 
 // An endpoint of rank 0 of 2. Its simulated peer sends at once the same that rank 0 sends.
-class Mirror final : public Endpoint {
+class Mirror final : public EndpointDouble {
  public:
-  [[nodiscard]] const Address& address() const noexcept override { return address_; }
-  [[nodiscard]] Status connect(std::span<const std::byte>, PeerId&) override {
-    return Status::unsupported;
-  }
-  [[nodiscard]] Status send(PeerId, std::uint16_t, std::uint64_t tag, const void* data,
-                            std::uint64_t bytes, const SendOptions& options,
-                            OperationId& operation) override {
+  [[nodiscard]] Status send(const SendRequest& request, OperationId& operation) override {
     operation = OperationId{++operations_};
-    push({.operation = operation, .user_data = options.user_data});
+    push({.operation = operation, .user_data = request.user_data});
     for (Posted& one : posted_) {
-      if (!one.used || one.tag != tag) continue;
+      if (!one.used || one.tag != request.tag) continue;
       one.used = false;
-      if (bytes > 0) std::memcpy(one.data, data, bytes);
+      if (request.bytes > 0) std::memcpy(one.data, request.data, request.bytes);
       push({.operation = one.operation,
             .user_data = one.user_data,
             .kind = OperationKind::receive,
-            .bytes = bytes,
-            .message_bytes = bytes,
-            .immediate = options.immediate});
+            .bytes = request.bytes,
+            .message_bytes = request.bytes,
+            .immediate = request.immediate});
       return Status::ok;
     }
     unmatched_ = true;
     return Status::ok;
   }
-  [[nodiscard]] Status receive(PeerId, std::uint16_t, std::uint64_t tag, std::uint64_t, void* data,
-                               std::uint64_t, const ReceiveOptions& options,
-                               OperationId& operation) override {
+  [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override {
     for (Posted& one : posted_) {
       if (one.used) continue;
       operation = OperationId{++operations_};
-      one = {true, tag, data, options.user_data, operation};
+      one = {true, request.tag, request.data, request.user_data, operation};
       return Status::ok;
     }
     return Status::again;
-  }
-  [[nodiscard]] Status probe(PeerId, std::uint16_t, std::uint64_t, std::uint64_t,
-                             Envelope&) override {
-    return Status::unsupported;
   }
   [[nodiscard]] Status cancel(OperationId operation) override {
     for (Posted& one : posted_) {
@@ -72,16 +61,6 @@ class Mirror final : public Endpoint {
     }
     return count;
   }
-  std::size_t wait(std::span<Completion> completions, std::uint64_t) override {
-    return poll(completions);
-  }
-  [[nodiscard]] int fd() const noexcept override { return -1; }
-  [[nodiscard]] Status disconnect(PeerId) override { return Status::unsupported; }
-  void close() override {}
-  [[nodiscard]] EndpointStats stats() const override { return {}; }
-  [[nodiscard]] std::vector<NicStats> nic_stats() const override { return {}; }
-  [[nodiscard]] Status peer_stats(PeerId, PeerStats&) const override { return Status::unsupported; }
-  std::size_t poll_events(std::span<Event>) override { return 0; }
 
   [[nodiscard]] bool unmatched() const { return unmatched_; }
 
@@ -95,7 +74,6 @@ class Mirror final : public Endpoint {
   };
   void push(const Completion& completion) { queue_[last_++ % queue_.size()] = completion; }
 
-  Address address_;
   std::array<Posted, 256> posted_{};
   std::array<Completion, 1024> queue_{};
   std::size_t first_ = 0;

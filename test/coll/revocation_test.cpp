@@ -241,8 +241,8 @@ TEST_CASE("revocation: other communicators over the same endpoints don't notice"
   proto::Random random(2);
   Job job(long_job(JobKind::all_to_all, 4, 0), random);
   World world(4, {.max_delay = 5});
-  // These have the same context, since the ids differ in the upper bits only.
-  const std::uint32_t id = 7 + (1u << coll::kContextIdBits);
+  // These have the same channel, since the ids differ in the upper bits only.
+  const std::uint32_t id = 7 + (1u << coll::kChannelIdBits);
   std::vector<std::unique_ptr<coll::Communicator>> others;
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     others.push_back(

@@ -40,8 +40,10 @@ std::vector<std::byte> shortened(const Address& address, std::size_t room) {
 void exchange(Endpoint& from, PeerId to, Endpoint& at) {
   std::array<char, 4> out{};
   OperationId operation{};
-  REQUIRE(at.receive(kAnyPeer, 1, 0, 0, out.data(), 4, {}, operation) == Status::ok);
-  REQUIRE(from.send(to, 1, 0, "abc", 4, {}, operation) == Status::ok);
+  REQUIRE(at.receive({.channel = 1, .ignore = kAnyTag, .data = out.data(), .bytes = 4},
+                     operation) == Status::ok);
+  REQUIRE(from.send({.peer = to, .channel = 1, .data = "abc", .bytes = 4}, operation) ==
+          Status::ok);
   REQUIRE(next_of(at, from).status == Status::ok);
   REQUIRE(next_of(from, at).status == Status::ok);
   CHECK(std::string(out.data()) == "abc");
@@ -71,8 +73,11 @@ TEST_CASE("Address__a_short_one_has_as_many_nics_as_fit_and_the_handshake_tells_
   // Bulk uses every path there is.
   std::vector<std::byte> in(4'000'000), out(in.size());
   OperationId operation{};
-  REQUIRE(ends.b->receive(kAnyPeer, 1, 0, 0, out.data(), out.size(), {}, operation) == Status::ok);
-  REQUIRE(ends.a->send(b, 1, 0, in.data(), in.size(), {}, operation) == Status::ok);
+  REQUIRE(
+      ends.b->receive({.channel = 1, .ignore = kAnyTag, .data = out.data(), .bytes = out.size()},
+                      operation) == Status::ok);
+  REQUIRE(ends.a->send({.peer = b, .channel = 1, .data = in.data(), .bytes = in.size()},
+                       operation) == Status::ok);
   REQUIRE(next_of(*ends.b, *ends.a).status == Status::ok);
   CHECK(remote_nics(*ends.a, b) == 4);
   // The long and the short address name the same peer.
@@ -92,8 +97,11 @@ TEST_CASE("Address__two_that_call_each_other_by_short_ones_know_all_nics") {
   exchange(*ends.b, a, *ends.a);
   std::vector<std::byte> in(4'000'000), out(in.size());
   OperationId operation{};
-  REQUIRE(ends.a->receive(kAnyPeer, 1, 0, 0, out.data(), out.size(), {}, operation) == Status::ok);
-  REQUIRE(ends.b->send(a, 1, 0, in.data(), in.size(), {}, operation) == Status::ok);
+  REQUIRE(
+      ends.a->receive({.channel = 1, .ignore = kAnyTag, .data = out.data(), .bytes = out.size()},
+                      operation) == Status::ok);
+  REQUIRE(ends.b->send({.peer = a, .channel = 1, .data = in.data(), .bytes = in.size()},
+                       operation) == Status::ok);
   REQUIRE(next_of(*ends.a, *ends.b).status == Status::ok);
   CHECK(remote_nics(*ends.b, a) == 4);
 }

@@ -122,20 +122,28 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
   Pair pair;
   std::string sent = "between C programs";
   std::string received(100, ' ');
-  hawser_send_options send{};
+  hawser_send_request send{};
   send.struct_size = sizeof send;
+  send.peer = pair.b_of_a;
+  send.channel = 3;
+  send.tag = 5;
+  send.data = sent.data();
+  send.bytes = sent.size();
   send.immediate = 7;
   send.user_data = 8;
   send.level = HAWSER_DELIVERED;
-  hawser_receive_options receive{};
+  hawser_receive_request receive{};
   receive.struct_size = sizeof receive;
+  receive.peer = HAWSER_ANY_PEER;
+  receive.channel = 3;
+  receive.tag = 5;
+  receive.data = received.data();
+  receive.bytes = received.size();
   receive.user_data = 9;
   hawser_operation sending = HAWSER_NO_OPERATION;
   hawser_operation receiving = HAWSER_NO_OPERATION;
-  REQUIRE(hawser_receive(pair.b, HAWSER_ANY_PEER, 3, 5, UINT64_MAX, received.data(), 100, &receive,
-                         &receiving) == HAWSER_OK);
-  REQUIRE(hawser_send(pair.a, pair.b_of_a, 3, 5, sent.data(), sent.size(), &send, &sending) ==
-          HAWSER_OK);
+  REQUIRE(hawser_receive(pair.b, &receive, &receiving) == HAWSER_OK);
+  REQUIRE(hawser_send(pair.a, &send, &sending) == HAWSER_OK);
   const hawser_completion at_b = pair.next(pair.b);
   CHECK(at_b.operation == receiving);
   CHECK(at_b.kind == HAWSER_RECEIVE);
@@ -143,7 +151,7 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
   CHECK(at_b.user_data == 9);
   CHECK(at_b.immediate == 7);
   CHECK(at_b.tag == 5);
-  CHECK(at_b.context == 3);
+  CHECK(at_b.channel == 3);
   CHECK(at_b.bytes == sent.size());
   CHECK(received.substr(0, sent.size()) == sent);
   const hawser_completion at_a = pair.next(pair.a);
@@ -154,14 +162,20 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
   CHECK(at_a.outcome_unknown == 0);
 
   send.level = 2;
-  CHECK(hawser_send(pair.a, pair.b_of_a, 3, 5, nullptr, 0, &send, &sending) ==
-        HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_send(pair.a, &send, &sending) == HAWSER_INVALID_ARGUMENT);
   CHECK(hawser_cancel(pair.a, sending) == HAWSER_UNKNOWN_OPERATION);
   CHECK(hawser_put_back(pair.a, HAWSER_NO_MESSAGE) == HAWSER_UNKNOWN_OPERATION);
-  CHECK(hawser_receive_claimed(pair.a, HAWSER_NO_MESSAGE, nullptr, 0, nullptr, &receiving) ==
+  hawser_claimed_request claimed{};
+  claimed.struct_size = sizeof claimed;
+  CHECK(hawser_receive_claimed(pair.a, HAWSER_NO_MESSAGE, &claimed, &receiving) ==
         HAWSER_UNKNOWN_OPERATION);
+  hawser_probe_request probe{};
+  probe.struct_size = sizeof probe;
+  probe.peer = HAWSER_ANY_PEER;
+  probe.channel = 3;
+  probe.ignore = HAWSER_ANY_TAG;
   hawser_envelope envelope{};
-  CHECK(hawser_probe(pair.b, HAWSER_ANY_PEER, 3, 5, 0, &envelope) == HAWSER_AGAIN);
+  CHECK(hawser_probe(pair.b, &probe, &envelope) == HAWSER_AGAIN);
   CHECK(hawser_fd(pair.a) >= 0);
 
   std::array<hawser_event, 8> events{};
@@ -248,7 +262,13 @@ TEST_CASE("CApi__a_trace_hook_sees_messages_and_a_driver_s_word_is_a_verdict") {
   hawser_peer b_of_c = HAWSER_ANY_PEER;
   REQUIRE(hawser_connect(c, address, bytes, &b_of_c) == HAWSER_OK);
   hawser_operation operation = HAWSER_NO_OPERATION;
-  REQUIRE(hawser_send(c, b_of_c, 0, 1, "abc", 3, nullptr, &operation) == HAWSER_OK);
+  hawser_send_request send{};
+  send.struct_size = sizeof send;
+  send.peer = b_of_c;
+  send.tag = 1;
+  send.data = "abc";
+  send.bytes = 3;
+  REQUIRE(hawser_send(c, &send, &operation) == HAWSER_OK);
   hawser_completion completion{};
   std::size_t completed = 0;
   for (const test::HangLimit limit; completed == 0 && !limit.is_over();) {

@@ -37,16 +37,16 @@ inline void claim_by_polling(EndpointPair& pair) {
   post_send(*pair.a, pair.b_of_a, 5, sent);
   Envelope envelope;
   MessageId message = kNoMessage;
-  for (const HangLimit limit; pair.b->probe(kAnyPeer, 0, 5, kAllBits, envelope) != Status::ok;) {
+  for (const HangLimit limit; pair.b->probe({.tag = 5}, envelope) != Status::ok;) {
     REQUIRE_FALSE(limit.is_over());
     for (Endpoint* endpoint : {pair.a.get(), pair.b.get()}) (void)endpoint->poll({});
   }
-  REQUIRE(pair.b->claim(kAnyPeer, 0, 5, kAllBits, envelope, message) == Status::ok);
+  REQUIRE(pair.b->claim({.tag = 5}, envelope, message) == Status::ok);
   REQUIRE(pair.b->put_back(message) == Status::ok);
-  REQUIRE(pair.b->claim(kAnyPeer, 0, 5, kAllBits, envelope, message) == Status::ok);
+  REQUIRE(pair.b->claim({.tag = 5}, envelope, message) == Status::ok);
   OperationId operation = kNoOperation;
-  REQUIRE(pair.b->receive_claimed(message, received.data(), received.size(), {}, operation) ==
-          Status::ok);
+  REQUIRE(pair.b->receive_claimed(message, {.data = received.data(), .bytes = received.size()},
+                                  operation) == Status::ok);
   poll_until(pair, 2);
   CHECK(std::ranges::equal(received, sent));
 }

@@ -106,18 +106,24 @@ struct EndpointPair {
 inline constexpr std::uint64_t kAllBits = ~std::uint64_t{0};
 
 inline OperationId post_send(Endpoint& endpoint, PeerId peer, std::uint64_t tag,
-                             std::span<const std::byte> data, const SendOptions& options = {}) {
+                             std::span<const std::byte> data, SendRequest request = {}) {
   OperationId operation = kNoOperation;
-  REQUIRE(endpoint.send(peer, 0, tag, data.data(), data.size(), options, operation) == Status::ok);
+  request.peer = peer;
+  request.tag = tag;
+  request.data = data.data();
+  request.bytes = data.size();
+  REQUIRE(endpoint.send(request, operation) == Status::ok);
   return operation;
 }
 
 inline OperationId post_receive(Endpoint& endpoint, PeerId peer, std::uint64_t tag,
-                                std::vector<std::byte>& data, std::uint64_t mask = kAllBits,
-                                const ReceiveOptions& options = {}) {
+                                std::vector<std::byte>& data, ReceiveRequest request = {}) {
   OperationId operation = kNoOperation;
-  REQUIRE(endpoint.receive(peer, 0, tag, mask, data.data(), data.size(), options, operation) ==
-          Status::ok);
+  request.peer = peer;
+  request.tag = tag;
+  request.data = data.data();
+  request.bytes = data.size();
+  REQUIRE(endpoint.receive(request, operation) == Status::ok);
   return operation;
 }
 

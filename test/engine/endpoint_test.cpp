@@ -28,13 +28,12 @@ TEST_CASE("Endpoint__sends_and_receives") {
   CAPTURE(bytes);
   const std::vector<std::byte> sent = pattern(bytes, 1);
   std::vector<std::byte> received(bytes + 3);
-  ReceiveOptions receive_options;
+  ReceiveRequest receive_options;
   receive_options.user_data = 77;
-  SendOptions send_options;
+  SendRequest send_options;
   send_options.user_data = 78;
   send_options.immediate = 79;
-  const OperationId receive =
-      post_receive(*pair.b, kAnyPeer, 5, received, kAllBits, receive_options);
+  const OperationId receive = post_receive(*pair.b, kAnyPeer, 5, received, receive_options);
   const OperationId send = post_send(*pair.a, pair.b_of_a, 5, sent, send_options);
 
   const Completion at_b = pair.next(*pair.b);
@@ -91,25 +90,30 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
   std::vector<std::vector<std::byte>> buffers(16, std::vector<std::byte>(64));
   EndpointPair pair(setting, tunables);
   OperationId operation = kNoOperation;
-  SendOptions delivered;
+  SendRequest delivered;
   delivered.level = Level::delivered;  // so that none finishes before its receive is posted
   for (std::uint64_t tag = 0; tag < 4; ++tag) {
     post_send(*pair.a, pair.b_of_a, tag, data, delivered);
   }
-  CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
-        Status::again);
+  CHECK(pair.a->send({.peer = pair.b_of_a,
+                      .tag = 9,
+                      .data = data.data(),
+                      .bytes = data.size(),
+                      .level = Level::delivered},
+                     operation) == Status::again);
   for (std::size_t i = 0; i < 12; ++i) post_receive(*pair.a, kAnyPeer, 100 + i, buffers[i]);
-  CHECK(pair.a->receive(kAnyPeer, 0, 1, kAllBits, buffers[12].data(), 64, {}, operation) ==
+  CHECK(pair.a->receive({.tag = 1, .data = buffers[12].data(), .bytes = 64}, operation) ==
         Status::again);
   CHECK(operation == kNoOperation);
   // A wrong call gets its error however full the endpoint is.
   const auto stranger = static_cast<PeerId>(7);
-  CHECK(pair.a->send(pair.b_of_a, 0, 9, nullptr, 8, {}, operation) == Status::invalid_argument);
-  CHECK(pair.a->send(stranger, 0, 9, data.data(), 8, {}, operation) == Status::unknown_peer);
-  CHECK(pair.a->receive(kAnyPeer, 0, 9, kAllBits, nullptr, 8, {}, operation) ==
+  CHECK(pair.a->send({.peer = pair.b_of_a, .tag = 9, .bytes = 8}, operation) ==
         Status::invalid_argument);
-  CHECK(pair.a->receive(stranger, 0, 9, kAllBits, buffers[12].data(), 8, {}, operation) ==
+  CHECK(pair.a->send({.peer = stranger, .tag = 9, .data = data.data(), .bytes = 8}, operation) ==
         Status::unknown_peer);
+  CHECK(pair.a->receive({.tag = 9, .bytes = 8}, operation) == Status::invalid_argument);
+  CHECK(pair.a->receive({.peer = stranger, .tag = 9, .data = buffers[12].data(), .bytes = 8},
+                        operation) == Status::unknown_peer);
 
   // The oldest receive holds up none of the later ones.
   for (std::uint64_t tag = 3; tag < 40; ++tag) {
@@ -117,15 +121,23 @@ TEST_CASE("Endpoint__answers_again_at_its_limits_and_goes_on_after") {
     CHECK(pair.next(*pair.b).tag == tag);
     CHECK(pair.next(*pair.a).tag == tag);
     post_send(*pair.a, pair.b_of_a, tag + 1, data, delivered);
-    CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
-          Status::again);
+    CHECK(pair.a->send({.peer = pair.b_of_a,
+                        .tag = 9,
+                        .data = data.data(),
+                        .bytes = data.size(),
+                        .level = Level::delivered},
+                       operation) == Status::again);
   }
   post_receive(*pair.b, pair.a_of_b, 0, buffers[13]);
   CHECK(pair.next(*pair.b).tag == 0);
   CHECK(pair.next(*pair.a).tag == 0);
   post_receive(*pair.b, pair.a_of_b, 9, buffers[13]);
-  CHECK(pair.a->send(pair.b_of_a, 0, 9, data.data(), data.size(), delivered, operation) ==
-        Status::ok);
+  CHECK(pair.a->send({.peer = pair.b_of_a,
+                      .tag = 9,
+                      .data = data.data(),
+                      .bytes = data.size(),
+                      .level = Level::delivered},
+                     operation) == Status::ok);
   CHECK(pair.next(*pair.b).tag == 9);
   CHECK(pair.next(*pair.a).status == Status::ok);
 }
@@ -171,8 +183,9 @@ TEST_CASE("Endpoint__flush_sends_what_nobody_polls_for") {
   OperationId operation = kNoOperation;
   // The first message sets up the session, for which both endpoints need turns.
   for (int i = 0; i < 5; ++i) {
-    REQUIRE(pair.b->receive(kAnyPeer, 0, 1, kAllBits, out.data(), 8, {}, operation) == Status::ok);
-    REQUIRE(pair.a->send(pair.b_of_a, 0, 1, in.data(), 8, {}, operation) == Status::ok);
+    REQUIRE(pair.b->receive({.tag = 1, .data = out.data(), .bytes = 8}, operation) == Status::ok);
+    REQUIRE(pair.a->send({.peer = pair.b_of_a, .tag = 1, .data = in.data(), .bytes = 8},
+                         operation) == Status::ok);
     pair.a->flush();
     if (i == 0) {
       CHECK(next_of(*pair.b, *pair.a).status == Status::ok);
@@ -199,11 +212,11 @@ TEST_CASE("Endpoint__probe_and_cancel") {
   CHECK(pair.b->cancel(receive) == Status::unknown_operation);
 
   Envelope envelope;
-  CHECK(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::again);
+  CHECK(pair.b->probe({.tag = 2}, envelope) == Status::again);
   const std::vector<std::byte> data = pattern(40, 4);
   post_send(*pair.a, pair.b_of_a, 2, data);
   CHECK(pair.next(*pair.a).status == Status::ok);  // accepted, since b has it
-  REQUIRE(pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::ok);
+  REQUIRE(pair.b->probe({.tag = 2}, envelope) == Status::ok);
   CHECK(envelope.bytes == 40);
   CHECK(envelope.peer == pair.a_of_b);
   post_receive(*pair.b, kAnyPeer, 2, buffer);
@@ -217,7 +230,7 @@ TEST_CASE("Endpoint__cancels_a_send_that_no_receive_has_matched") {
   const std::vector<std::byte> data = pattern(5000, 4);
   const std::vector<std::byte> other = pattern(5000, 5);
   std::vector<std::byte> buffer(5000);
-  SendOptions delivered;
+  SendRequest delivered;
   delivered.level = Level::delivered;
   const OperationId unwanted = post_send(*pair.a, pair.b_of_a, 2, data, delivered);
   CHECK(pair.a->cancel(unwanted) == Status::ok);
@@ -239,12 +252,11 @@ bool tells_a_failure_first(const Setting& setting, int late_reap_ms) {
   const std::vector<std::byte> data = pattern(5000, 4);
   EndpointPair pair(setting, short_close(), 2, "late-reap=" + std::to_string(late_reap_ms) + "ms");
   const proto::Time begun = monotonic_now();
-  SendOptions delivered;
+  SendRequest delivered;
   delivered.level = Level::delivered;
   const OperationId send = post_send(*pair.a, pair.b_of_a, 2, data, delivered);
   Envelope envelope;
-  REQUIRE(pair.turn_until(
-      [&] { return pair.b->probe(kAnyPeer, 0, 2, kAllBits, envelope) == Status::ok; }));
+  REQUIRE(pair.turn_until([&] { return pair.b->probe({.tag = 2}, envelope) == Status::ok; }));
   REQUIRE(pair.a->disconnect(pair.b_of_a) == Status::ok);
   const Completion done = pair.next(*pair.a);
   if (monotonic_now() - begun >= proto::milliseconds(late_reap_ms)) return false;
@@ -280,13 +292,13 @@ TEST_CASE("Endpoint__claims_a_message_and_receives_it_by_its_name") {
   std::vector<std::byte> other(70'000);
   Envelope envelope;
   MessageId message = kNoMessage;
-  CHECK(pair.b->claim(kAnyPeer, 0, 2, kAllBits, envelope, message) == Status::again);
+  CHECK(pair.b->claim({.tag = 2}, envelope, message) == Status::again);
   CHECK(message == kNoMessage);
-  SendOptions delivered;
+  SendRequest delivered;
   delivered.level = Level::delivered;
   post_send(*pair.a, pair.b_of_a, 2, first, delivered);
-  REQUIRE(pair.turn_until(
-      [&] { return pair.b->claim(kAnyPeer, 0, 2, kAllBits, envelope, message) == Status::ok; }));
+  REQUIRE(
+      pair.turn_until([&] { return pair.b->claim({.tag = 2}, envelope, message) == Status::ok; }));
   REQUIRE(message != kNoMessage);
   CHECK(envelope.bytes == first.size());
   CHECK(envelope.peer == pair.a_of_b);
@@ -295,12 +307,11 @@ TEST_CASE("Endpoint__claims_a_message_and_receives_it_by_its_name") {
   CHECK(pair.next(*pair.b).status == Status::ok);
   CHECK(other == second);
   OperationId operation = kNoOperation;
-  ReceiveOptions options;
-  options.user_data = 9;
-  CHECK(pair.b->receive_claimed(message, nullptr, 1, options, operation) ==
+  CHECK(pair.b->receive_claimed(message, {.bytes = 1, .user_data = 9}, operation) ==
         Status::invalid_argument);
-  REQUIRE(pair.b->receive_claimed(message, buffer.data(), buffer.size(), options, operation) ==
-          Status::ok);
+  REQUIRE(pair.b->receive_claimed(message,
+                                  {.data = buffer.data(), .bytes = buffer.size(), .user_data = 9},
+                                  operation) == Status::ok);
   const Completion completion = pair.next(*pair.b);
   CHECK(completion.status == Status::ok);
   CHECK(completion.operation == operation);
@@ -319,13 +330,16 @@ TEST_CASE("Endpoint__arguments_that_are_wrong_are_answered_not_taken") {
   EndpointPair pair(setting);
   OperationId operation = kNoOperation;
   std::byte byte{};
-  CHECK(pair.a->send(pair.b_of_a, 0, 0, nullptr, 1, {}, operation) == Status::invalid_argument);
-  CHECK(pair.a->send(pair.b_of_a, 0, 0, &byte, kMaxMessageBytes + 1, {}, operation) ==
-        Status::invalid_argument);
-  CHECK(pair.a->send(PeerId{7}, 0, 0, &byte, 1, {}, operation) == Status::unknown_peer);
-  CHECK(pair.a->send(kAnyPeer, 0, 0, &byte, 1, {}, operation) == Status::unknown_peer);
-  CHECK(pair.a->receive(PeerId{7}, 0, 0, 0, &byte, 1, {}, operation) == Status::unknown_peer);
-  CHECK(pair.a->receive(kAnyPeer, 0, 0, 0, nullptr, 1, {}, operation) == Status::invalid_argument);
+  CHECK(pair.a->send({.peer = pair.b_of_a, .bytes = 1}, operation) == Status::invalid_argument);
+  CHECK(pair.a->send({.peer = pair.b_of_a, .data = &byte, .bytes = kMaxMessageBytes + 1},
+                     operation) == Status::invalid_argument);
+  CHECK(pair.a->send({.peer = PeerId{7}, .data = &byte, .bytes = 1}, operation) ==
+        Status::unknown_peer);
+  CHECK(pair.a->send({.peer = kAnyPeer, .data = &byte, .bytes = 1}, operation) ==
+        Status::unknown_peer);
+  CHECK(pair.a->receive({.peer = PeerId{7}, .ignore = kAnyTag, .data = &byte, .bytes = 1},
+                        operation) == Status::unknown_peer);
+  CHECK(pair.a->receive({.ignore = kAnyTag, .bytes = 1}, operation) == Status::invalid_argument);
   CHECK(operation == kNoOperation);
   CHECK(pair.a->cancel(kNoOperation) == Status::unknown_operation);
   CHECK(pair.a->disconnect(PeerId{7}) == Status::unknown_peer);
@@ -351,8 +365,8 @@ TEST_CASE("Endpoint__close_completes_what_is_pending") {
   CHECK(completion.status == Status::endpoint_closed);
   CHECK(pair.a->poll(std::span(&completion, 1)) == 0);
   OperationId operation = kNoOperation;
-  CHECK(pair.a->receive(kAnyPeer, 0, 1, 0, buffer.data(), 64, {}, operation) ==
-        Status::endpoint_closed);
+  CHECK(pair.a->receive({.tag = 1, .ignore = kAnyTag, .data = buffer.data(), .bytes = 64},
+                        operation) == Status::endpoint_closed);
   pair.a->close();  // closing again does nothing
 }
 
@@ -409,7 +423,8 @@ TEST_CASE("Endpoint__names_endpoints_that_connect_to_it") {
   REQUIRE(named);
   CHECK(event.endpoint_id == 11);
   OperationId operation = kNoOperation;
-  CHECK(b->send(event.peer, 0, 1, data.data(), data.size(), {}, operation) == Status::ok);
+  CHECK(b->send({.peer = event.peer, .tag = 1, .data = data.data(), .bytes = data.size()},
+                operation) == Status::ok);
 }
 
 // Many messages of all sizes in both directions, from several threads where that is allowed. Checks
@@ -433,7 +448,9 @@ TEST_CASE("Endpoint__traffic_from_several_threads") {
         OperationId operation = kNoOperation;
         Status status = Status::again;
         while (status == Status::again) {
-          status = pair.a->send(pair.b_of_a, 0, t, message.data(), message.size(), {}, operation);
+          status = pair.a->send(
+              {.peer = pair.b_of_a, .tag = t, .data = message.data(), .bytes = message.size()},
+              operation);
           if (status == Status::again) std::this_thread::yield();
         }
       }
@@ -481,12 +498,12 @@ TEST_CASE("Endpoint__probe_and_claim_say_how_a_session_has_ended") {
   CHECK(stats.failure_reason == Reason::status);
   Envelope envelope;
   MessageId message = kNoMessage;
-  CHECK(pair.a->probe(pair.b_of_a, 0, 1, kAllBits, envelope) == Status::peer_closed);
-  CHECK(pair.a->claim(pair.b_of_a, 0, 1, kAllBits, envelope, message) == Status::peer_closed);
-  CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::again);
+  CHECK(pair.a->probe({.peer = pair.b_of_a, .tag = 1}, envelope) == Status::peer_closed);
+  CHECK(pair.a->claim({.peer = pair.b_of_a, .tag = 1}, envelope, message) == Status::peer_closed);
+  CHECK(pair.a->probe({.tag = 1}, envelope) == Status::again);
   pair.a->close();
-  CHECK(pair.a->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::endpoint_closed);
-  CHECK(pair.a->claim(kAnyPeer, 0, 1, kAllBits, envelope, message) == Status::endpoint_closed);
+  CHECK(pair.a->probe({.tag = 1}, envelope) == Status::endpoint_closed);
+  CHECK(pair.a->claim({.tag = 1}, envelope, message) == Status::endpoint_closed);
 }
 
 // Two interfaces of one host may have the same link-local address.

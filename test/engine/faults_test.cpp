@@ -184,7 +184,8 @@ TEST_CASE("faults__a_peer_that_is_gone_is_a_typed_error_within_peer_timeout") {
   CHECK(named);
   // From here on the call itself, or the completion of the operation, reports the failure.
   OperationId operation = kNoOperation;
-  const Status status = pair.a->send(pair.b_of_a, 0, 1, data.data(), data.size(), {}, operation);
+  const Status status = pair.a->send(
+      {.peer = pair.b_of_a, .tag = 1, .data = data.data(), .bytes = data.size()}, operation);
   if (status == Status::ok) {
     CHECK(pair.next(*pair.a).status == Status::peer_timeout);
   } else {

@@ -46,10 +46,12 @@ int first_not_refused(Endpoint& endpoint, PeerId peer, const Address& other) {
   const Status closed = Status::endpoint_closed;
   int number = 1;
   for (const Status status :
-       {endpoint.connect(other, found), endpoint.send(peer, 0, 1, data.data(), 8, {}, operation),
-        endpoint.receive(peer, 0, 1, kAllBits, data.data(), 8, {}, operation),
-        endpoint.probe(peer, 0, 1, kAllBits, envelope),
-        endpoint.claim(peer, 0, 1, kAllBits, envelope, message), endpoint.cancel(operation),
+       {endpoint.connect(other, found),
+        endpoint.send({.peer = peer, .tag = 1, .data = data.data(), .bytes = 8}, operation),
+        endpoint.receive({.peer = peer, .tag = 1, .data = data.data(), .bytes = 8}, operation),
+        endpoint.probe({.peer = peer, .tag = 1}, envelope),
+        endpoint.claim({.peer = peer, .tag = 1}, envelope, message),
+        endpoint.receive_claimed(message, {}, operation), endpoint.cancel(operation),
         endpoint.disconnect(peer), endpoint.peer_stats(peer, peer_stats),
         endpoint.register_memory(data.data(), 8, registration, &why)}) {
     if (status != closed) return number;
@@ -107,13 +109,15 @@ TEST_CASE("Fork__a_child_makes_engines_of_its_own") {
           if (one->connect(other->address(), peer) != Status::ok) return 3;
           OperationId operation = kNoOperation;
           std::array<std::byte, 8> data{};
-          if (one->send(peer, 0, 1, data.data(), 8, {}, operation) != Status::ok) return 4;
+          if (one->send({.peer = peer, .tag = 1, .data = data.data(), .bytes = 8}, operation) !=
+              Status::ok)
+            return 4;
           Completion completion;
           Envelope envelope;
           for (const HangLimit limit; !limit.is_over();) {
             (void)one->wait(std::span(&completion, 1), 100'000);
             (void)other->wait({}, 100'000);
-            if (other->probe(kAnyPeer, 0, 1, kAllBits, envelope) == Status::ok) return 0;
+            if (other->probe({.tag = 1}, envelope) == Status::ok) return 0;
           }
           return 5;
         }) == 0);

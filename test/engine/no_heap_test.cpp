@@ -24,16 +24,17 @@ TEST_CASE("Endpoint__no_heap_after_start") {
   const test::HeapGuard guard;
   for (int i = 0; i < 20; ++i) {
     std::size_t awaited = 4;
-    failed += pair.b->receive(kAnyPeer, 0, 1, kAllBits, buffer.data(), buffer.size(), {},
+    failed += pair.b->receive({.tag = 1, .data = buffer.data(), .bytes = buffer.size()},
                               operation) != Status::ok;
     for (std::uint64_t tag = 1; tag <= 2; ++tag) {
       failed +=
-          pair.a->send(pair.b_of_a, 0, tag, data.data(), data.size(), {}, operation) != Status::ok;
+          pair.a->send({.peer = pair.b_of_a, .tag = tag, .data = data.data(), .bytes = data.size()},
+                       operation) != Status::ok;
     }
     for (int turn = 0; turn < 100; ++turn) {
       awaited -= pair.a->poll(std::span(&completion, 1)) + pair.b->poll(std::span(&completion, 1));
     }
-    failed += pair.b->receive(kAnyPeer, 0, 2, kAllBits, late.data(), late.size(), {}, operation) !=
+    failed += pair.b->receive({.tag = 2, .data = late.data(), .bytes = late.size()}, operation) !=
               Status::ok;
     for (const HangLimit limit; awaited > 0 && !limit.is_over();) {
       awaited -= pair.a->wait(std::span(&completion, 1), 100'000) +

@@ -60,8 +60,8 @@ TEST_CASE("Partners__more_than_there_are_places_come_and_go") {
     if (before != kAnyPeer) {
       const std::vector<std::byte> bytes = pattern(8, 3);
       OperationId operation = kNoOperation;
-      CHECK(server->send(before, 0, 1, bytes.data(), bytes.size(), {}, operation) ==
-            Status::unknown_peer);
+      CHECK(server->send({.peer = before, .tag = 1, .data = bytes.data(), .bytes = bytes.size()},
+                         operation) == Status::unknown_peer);
       PeerStats stats;
       CHECK(server->peer_stats(before, stats) == Status::unknown_peer);
       CHECK(server->disconnect(before) == Status::unknown_peer);

@@ -45,10 +45,14 @@ struct Ends {
     std::vector<std::byte> in_b(out.size());
     OperationId id = kNoOperation;
     const bool posted =
-        a->receive(b_of_a, 0, tag, kAll, in_a.data(), in_a.size(), {}, id) == Status::ok &&
-        b->receive(a_of_b, 0, tag, kAll, in_b.data(), in_b.size(), {}, id) == Status::ok &&
-        a->send(b_of_a, 0, tag, out.data(), out.size(), {}, id) == Status::ok &&
-        b->send(a_of_b, 0, tag, out.data(), out.size(), {}, id) == Status::ok;
+        a->receive({.peer = b_of_a, .tag = tag, .data = in_a.data(), .bytes = in_a.size()}, id) ==
+            Status::ok &&
+        b->receive({.peer = a_of_b, .tag = tag, .data = in_b.data(), .bytes = in_b.size()}, id) ==
+            Status::ok &&
+        a->send({.peer = b_of_a, .tag = tag, .data = out.data(), .bytes = out.size()}, id) ==
+            Status::ok &&
+        b->send({.peer = a_of_b, .tag = tag, .data = out.data(), .bytes = out.size()}, id) ==
+            Status::ok;
     if (!posted) return false;
     int left = 4;
     for (const HangLimit limit; left > 0 && !limit.is_over();) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hawser/engine.hpp"
+#include "hawser/faults.hpp"
 #include "test/engine/environment.hpp"
 
 namespace hawser::engine {

@@ -87,21 +87,24 @@ struct Calls {
   }
   void pass(std::size_t bytes) {
     OperationId operation = kNoOperation;
-    (void)pair.b->receive(pair.a_of_b, 0, 1, kAllBits, received.data(), bytes, {}, operation);
-    (void)pair.a->send(pair.b_of_a, 0, 1, sent.data(), bytes, {}, operation);
+    (void)pair.b->receive({.peer = pair.a_of_b, .tag = 1, .data = received.data(), .bytes = bytes},
+                          operation);
+    (void)pair.a->send({.peer = pair.b_of_a, .tag = 1, .data = sent.data(), .bytes = bytes},
+                       operation);
     pair.a->flush();
     poll_until(2);
   }
   void claim() {
     OperationId operation = kNoOperation;
-    (void)pair.a->send(pair.b_of_a, 0, 2, sent.data(), 100, {}, operation);
+    (void)pair.a->send({.peer = pair.b_of_a, .tag = 2, .data = sent.data(), .bytes = 100},
+                       operation);
     Envelope envelope;
     MessageId message = kNoMessage;
     for (const HangLimit limit; !limit.is_over();) {
-      if (pair.b->claim(kAnyPeer, 0, 2, kAllBits, envelope, message) == Status::ok) break;
+      if (pair.b->claim({.tag = 2}, envelope, message) == Status::ok) break;
       for (Endpoint* endpoint : {pair.a.get(), pair.b.get()}) (void)endpoint->poll({});
     }
-    (void)pair.b->receive_claimed(message, received.data(), 100, {}, operation);
+    (void)pair.b->receive_claimed(message, {.data = received.data(), .bytes = 100}, operation);
     poll_until(2);
   }
   void wait() {
@@ -112,7 +115,7 @@ struct Calls {
     claim();
     wait();
     OperationId operation = kNoOperation;
-    (void)pair.b->receive(kAnyPeer, 0, 9, kAllBits, received.data(), 8, {}, operation);
+    (void)pair.b->receive({.tag = 9, .data = received.data(), .bytes = 8}, operation);
     (void)pair.b->cancel(operation);
     poll_until(1);
   }

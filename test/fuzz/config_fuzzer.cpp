@@ -19,6 +19,7 @@
 #include "engine/host/nic_spec.hpp"
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"
+#include "hawser/faults.hpp"
 #include "proto/base/assert.hpp"
 #include "tool/error.hpp"
 #include "tool/run/fault_plan.hpp"

@@ -172,7 +172,7 @@ bool TinyWorld::took(TinyNode& node, TinyOperation& operation, Status status) {
 }
 
 bool TinyWorld::send(std::uint32_t from, std::size_t bytes, std::uint64_t tag,
-                     const SendOptions& options) {
+                     const proto::SendOptions& options) {
   TinyNode& node = nodes_[from];
   TinyOperation* operation = node.peer == kAnyPeer ? nullptr : take(node);
   if (operation == nullptr) return false;

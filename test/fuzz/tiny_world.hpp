@@ -131,7 +131,8 @@ class TinyWorld {
   void advance(proto::Duration by) { now_ = now_ + by; }
   void connect(std::uint32_t from);
   // False if the endpoint refuses the call, with `again` or another status.
-  bool send(std::uint32_t from, std::size_t bytes, std::uint64_t tag, const SendOptions& options);
+  bool send(std::uint32_t from, std::size_t bytes, std::uint64_t tag,
+            const proto::SendOptions& options);
   bool receive(std::uint32_t at, std::size_t bytes, std::uint64_t tag, std::uint64_t mask);
   void claim(std::uint32_t at, std::uint64_t tag, std::uint64_t mask);
   void put_back(std::uint32_t at);

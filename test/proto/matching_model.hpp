@@ -11,9 +11,9 @@
 
 namespace hawser::test {
 
-inline bool fits(const proto::UnexpectedEntry& message, PeerId peer, std::uint16_t context,
+inline bool fits(const proto::UnexpectedEntry& message, PeerId peer, std::uint16_t channel,
                  std::uint64_t tag, std::uint64_t mask) {
-  return (peer == kAnyPeer || peer == message.peer) && context == message.context &&
+  return (peer == kAnyPeer || peer == message.peer) && channel == message.channel &&
          (tag & mask) == (message.tag & mask);
 }
 
@@ -24,7 +24,7 @@ struct MatchingModel {
 
   std::optional<proto::UnexpectedEntry> post(const proto::PostedReceive& receive) {
     const auto found = std::ranges::find_if(held, [&](const proto::UnexpectedEntry& message) {
-      return fits(message, receive.peer, receive.context, receive.tag, receive.mask);
+      return fits(message, receive.peer, receive.channel, receive.tag, receive.mask);
     });
     if (found == held.end()) {
       posted.push_back(receive);
@@ -36,7 +36,7 @@ struct MatchingModel {
   }
   std::optional<proto::PostedReceive> arrive(const proto::UnexpectedEntry& message) {
     const auto found = std::ranges::find_if(posted, [&](const proto::PostedReceive& receive) {
-      return fits(message, receive.peer, receive.context, receive.tag, receive.mask);
+      return fits(message, receive.peer, receive.channel, receive.tag, receive.mask);
     });
     if (found != posted.end()) {
       const proto::PostedReceive receive = *found;

@@ -55,7 +55,7 @@ class Run {
 
  private:
   PeerId some_peer() { return static_cast<PeerId>(random_.below(kPeers)); }
-  std::uint16_t some_context() { return static_cast<std::uint16_t>(random_.below(2) * 0x8000); }
+  std::uint16_t some_channel() { return static_cast<std::uint16_t>(random_.below(2) * 0x8000); }
   std::uint64_t some_tag() { return random_.below(4) | random_.below(2) << 62; }
   std::uint64_t some_mask() {
     if (!wildcards_ || random_.chance(0.5)) return kExact;
@@ -71,7 +71,7 @@ class Run {
     PostedReceive receive;
     receive.operation = static_cast<OperationId>(++operations_ << 32 | index);
     receive.peer = some_source();
-    receive.context = some_context();
+    receive.channel = some_channel();
     receive.tag = some_tag();
     receive.mask = some_mask();
     receive.bytes = random_.below(1000);
@@ -89,7 +89,7 @@ class Run {
     message.peer = some_peer();
     message.rx_message = index;
     message.number = numbers_[static_cast<std::uint32_t>(message.peer)]++;
-    message.context = some_context();
+    message.channel = some_channel();
     message.tag = some_tag();
     message.bytes = random_.below(1000);
     message.immediate = random_.next();
@@ -109,13 +109,13 @@ class Run {
 
   void probe() {
     const PeerId peer = some_source();
-    const std::uint16_t context = some_context();
+    const std::uint16_t channel = some_channel();
     const std::uint64_t tag = some_tag();
     const std::uint64_t mask = some_mask();
     const auto expected =
         std::find_if(model_.held.begin(), model_.held.end(),
-                     [&](const UnexpectedEntry& m) { return fits(m, peer, context, tag, mask); });
-    const UnexpectedEntry* got = engine_.probe(peer, context, tag, mask);
+                     [&](const UnexpectedEntry& m) { return fits(m, peer, channel, tag, mask); });
+    const UnexpectedEntry* got = engine_.probe(peer, channel, tag, mask);
     REQUIRE((got != nullptr) == (expected != model_.held.end()));
     if (got != nullptr) require_same(*got, *expected);
   }
@@ -164,7 +164,7 @@ class Run {
     }
     if (model_.held.empty()) return;
     const UnexpectedEntry& some = model_.held[random_.below(model_.held.size())];
-    const UnexpectedEntry* const found = engine_.probe(some.peer, some.context, some.tag, kExact);
+    const UnexpectedEntry* const found = engine_.probe(some.peer, some.channel, some.tag, kExact);
     REQUIRE(found != nullptr);
     claimed_.push_back(*found);
     const std::uint32_t index = found->rx_message;

@@ -25,7 +25,7 @@ using hawser::test::MatchingModel;
 constexpr std::uint32_t kMost = 64;  // of either kind, at a time
 constexpr std::uint32_t kPeers = 3;
 
-// The kind of step; peer and context; tag; mask.
+// The kind of step; peer and channel; tag; mask.
 using Step = std::tuple<std::uint8_t, std::uint8_t, std::uint8_t, std::uint8_t>;
 
 // The engine and the naive model, with the same input.
@@ -48,7 +48,7 @@ class Pair {
   [[nodiscard]] std::optional<std::uint64_t> probe(const Step& step) const {
     const auto [what, where, tag, mask] = step;
     const PostedReceive like = receive_of(where, tag, mask);
-    const UnexpectedEntry* found = engine_.probe(like.peer, like.context, like.tag, like.mask);
+    const UnexpectedEntry* found = engine_.probe(like.peer, like.channel, like.tag, like.mask);
     if (found == nullptr) return std::nullopt;
     return found->immediate;
   }
@@ -66,7 +66,7 @@ class Pair {
     PostedReceive receive;
     const std::uint32_t peer = where % (kPeers + 1);
     receive.peer = peer == kPeers ? kAnyPeer : PeerId{peer};
-    receive.context = where >> 7;
+    receive.channel = where >> 7;
     receive.tag = tag % 4;
     // The mask is the whole tag, empty, or one of many others, more than there are views for.
     receive.mask = mask % 2 == 0 ? ~std::uint64_t{0} : mask < 64 ? 0 : std::uint64_t{mask} << 1;
@@ -98,7 +98,7 @@ class Pair {
     message.peer = PeerId{where % kPeers};
     message.rx_message = free_message();
     message.number = serial_;
-    message.context = where >> 7;
+    message.channel = where >> 7;
     message.tag = tag % 4;
     message.immediate = ++serial_;
     const bool wanted = engine_.is_wanted(message);

@@ -60,10 +60,10 @@ TEST_CASE("matching: messages that came before a kind of receive was first poste
   CHECK(matching.post(receive_of(0, PeerId{1}, 0x15, 0xf))->rx_message == 4);
 }
 
-TEST_CASE("matching: a context is a world of its own") {
+TEST_CASE("matching: a channel is a world of its own") {
   Matching matching(8, 8, 1);
   PostedReceive receive = receive_of(0, kAnyPeer, 0, 0);
-  receive.context = 1;
+  receive.channel = 1;
   CHECK_FALSE(matching.post(receive));
   CHECK_FALSE(matching.arrive(message_of(PeerId{0}, 0, 0, 0)));
   CHECK(matching.probe(kAnyPeer, 1, 0, 0) == nullptr);

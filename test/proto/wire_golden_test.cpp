@@ -26,7 +26,7 @@ const std::string kData =
     "24 7b fb 43 0a 05 ff 03  fe ff ff ff 09 00 00 00"  // CRC hwords flags back number floor
     "0d 0c 0b 0a 04 03 02 01"                           // message fragment
     "10 32 54 76 98 ba dc fe  ef cd ab 89 67 45 23 01"  // tag immediate
-    "e5 d4 c3 b2 a1 01 01 80  ee ff c0 00 02 01 04 03"  // length eflags context group step steps
+    "e5 d4 c3 b2 a1 01 01 80  ee ff c0 00 02 01 04 03"  // length eflags channel group step steps
     "06 05 01 07 00 00 00 00"                           // members collective priority kind
     "68 65 6c 6c 6f";                                   // hello
 
@@ -151,7 +151,7 @@ TEST_CASE("wire golden: DATA, with its CRC32C", "[H1][T4]") {
   CHECK(packet.envelope->immediate == 0x0123456789abcdef);
   CHECK(packet.envelope->length() == 0xa1b2c3d4e5);
   CHECK(packet.envelope->eflags == kEnvelopeDelivered);
-  CHECK(packet.envelope->context == 0x8001);
+  CHECK(packet.envelope->channel == 0x8001);
   CHECK(packet.envelope->group == 0x00c0ffee);
   CHECK(packet.envelope->step == 0x0102);
   CHECK(packet.envelope->steps == 0x0304);
@@ -181,7 +181,7 @@ TEST_CASE("wire golden: DATA, with its CRC32C", "[H1][T4]") {
   envelope.immediate = 0x0123456789abcdef;
   envelope.set_length(0xa1b2c3d4e5);
   envelope.eflags = kEnvelopeDelivered;
-  envelope.context = 0x8001;
+  envelope.channel = 0x8001;
   envelope.group = 0x00c0ffee;
   envelope.step = 0x0102;
   envelope.steps = 0x0304;
@@ -194,7 +194,7 @@ TEST_CASE("wire golden: DATA, with its CRC32C", "[H1][T4]") {
   CHECK(describe(packet) ==
         "DATA to 305419896 nic 2 path 3.7 number 4294967294 back 1023 floor 9 ALL_SENT RETRANSMIT"
         " | message 168496141 fragment 16909060"
-        " | tag 0xfedcba9876543210 immediate 0x123456789abcdef length 694488913125 context 32769"
+        " | tag 0xfedcba9876543210 immediate 0x123456789abcdef length 694488913125 channel 32769"
         " DELIVERED group 12648430 of 1286 step 258/772 collective 1 priority 7 | 5 B");
 }
 
@@ -241,9 +241,9 @@ TEST_CASE("wire golden: PACKED", "[H1][T12]") {
   CHECK(written(writer, buffer, false, row.bytes()) == bytes);
   CHECK(describe(packet) ==
         "PACKED to 305419896 nic 0 path 0.0 number 3 back 0 floor 2 ALL_SENT"
-        " | message 5 fragment 0 | tag 0x1 immediate 0x0 length 5 context 0"
-        " | message 6 fragment 0 | tag 0x2 immediate 0x0 length 0 context 0"
-        " | message 7 fragment 0 | tag 0x3 immediate 0x0 length 8 context 0 DELIVERED | 112 B");
+        " | message 5 fragment 0 | tag 0x1 immediate 0x0 length 5 channel 0"
+        " | message 6 fragment 0 | tag 0x2 immediate 0x0 length 0 channel 0"
+        " | message 7 fragment 0 | tag 0x3 immediate 0x0 length 8 channel 0 DELIVERED | 112 B");
 }
 
 TEST_CASE("wire write: a packed row takes what fits and nothing else") {
@@ -319,7 +319,7 @@ TEST_CASE("wire golden: ENVELOPE", "[T3][T4][T7]") {
   CHECK(packet.envelope->tag == 1);
   CHECK(packet.envelope->immediate == 2);
   CHECK(packet.envelope->length() == std::uint64_t{1} << 32);
-  CHECK(packet.envelope->context == 3);
+  CHECK(packet.envelope->channel == 3);
   CHECK(packet.envelope->kind == EnvelopeKind::cancel);
 
   PacketBuffer buffer;
@@ -330,7 +330,7 @@ TEST_CASE("wire golden: ENVELOPE", "[T3][T4][T7]") {
   envelope.tag = 1;
   envelope.immediate = 2;
   envelope.set_length(std::uint64_t{1} << 32);
-  envelope.context = 3;
+  envelope.channel = 3;
   envelope.kind = EnvelopeKind::cancel;
   CHECK(written(writer, buffer, false) == bytes);
 }

@@ -34,7 +34,7 @@ class Flattener {
   }
   void part(const FragmentPart& p) { add(p.message, p.fragment); }
   void part(const EnvelopePart& p) {
-    add(p.tag, p.immediate, p.length(), p.eflags, p.context, p.group, p.step, p.steps, p.members,
+    add(p.tag, p.immediate, p.length(), p.eflags, p.channel, p.group, p.step, p.steps, p.members,
         p.collective, p.priority, p.kind);
   }
   void part(const ReceiveSlotPart& p) { add(p.rx_slot, p.rx_generation); }

@@ -100,7 +100,7 @@ class Maker {
     part.immediate = u64();
     part.set_length(u64() & kMaxWireLength);
     part.eflags = u8();
-    part.context = u16();
+    part.channel = u16();
     part.group = u32();
     part.step = u16();
     part.steps = u16();

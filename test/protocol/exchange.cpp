@@ -26,7 +26,7 @@ bool succeeded(const std::optional<Completion>& completion) {
 
 std::optional<std::size_t> Exchange::try_send(std::uint32_t from, std::uint32_t to,
                                               std::uint64_t tag, std::size_t bytes,
-                                              const SendOptions& options) {
+                                              const proto::SendOptions& options) {
   const std::size_t index = sends_.size();
   Sent& sent = sends_.emplace_back();
   sent.from = from;
@@ -87,7 +87,7 @@ std::optional<std::size_t> Exchange::try_receive(std::uint32_t node, std::uint32
 }
 
 std::size_t Exchange::send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
-                           std::size_t bytes, const SendOptions& options) {
+                           std::size_t bytes, const proto::SendOptions& options) {
   const auto index = try_send(from, to, tag, bytes, options);
   REQUIRE(index.has_value());
   return *index;
@@ -101,12 +101,12 @@ std::size_t Exchange::receive(std::uint32_t node, std::uint32_t from, std::uint6
 }
 
 void Exchange::message(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
-                       const SendOptions& options) {
+                       const proto::SendOptions& options) {
   (void)receive(to, from, tag, bytes);
   (void)send(from, to, tag, bytes, options);
 }
 
-void Exchange::all_to_all(std::size_t bytes, const SendOptions& options) {
+void Exchange::all_to_all(std::size_t bytes, const proto::SendOptions& options) {
   for (std::uint32_t from = 0; from < world_.nodes(); ++from) {
     for (std::uint32_t to = 0; to < world_.nodes(); ++to) {
       if (from != to) message(from, to, 1, bytes, options);

@@ -32,7 +32,7 @@ class Exchange {
     std::uint32_t to = 0;
     std::uint64_t tag = 0;
     std::uint64_t serial = 0;
-    SendOptions options{};
+    proto::SendOptions options{};
     OperationId operation = kNoOperation;
     std::string bytes;
     std::size_t size = 0;
@@ -56,20 +56,20 @@ class Exchange {
 
   // These post an operation and return its index for sent() or received(), or nothing on `again`.
   std::optional<std::size_t> try_send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
-                                      std::size_t bytes, const SendOptions& options = {});
+                                      std::size_t bytes, const proto::SendOptions& options = {});
   std::optional<std::size_t> try_receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag,
                                          std::size_t bytes, std::uint64_t mask = kWholeTag);
   // The same, but the status must be ok.
   std::size_t send(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
-                   const SendOptions& options = {});
+                   const proto::SendOptions& options = {});
   std::size_t receive(std::uint32_t node, std::uint32_t from, std::uint64_t tag, std::size_t bytes,
                       std::uint64_t mask = kWholeTag);
 
   // Posts the receive, then the send of one message.
   void message(std::uint32_t from, std::uint32_t to, std::uint64_t tag, std::size_t bytes,
-               const SendOptions& options = {});
+               const proto::SendOptions& options = {});
   // One message from each node to each other, with tag 1.
-  void all_to_all(std::size_t bytes, const SendOptions& options = {});
+  void all_to_all(std::size_t bytes, const proto::SendOptions& options = {});
   // `count` messages from node 0 to node 1 and as many back, received in order, with the tags from
   // `first_tag` on.
   void both_ways(std::uint64_t count, std::size_t bytes, std::size_t bytes_back,

@@ -63,7 +63,7 @@ TEST_CASE("grants__go_first_to_what_a_group_waits_for_then_by_priority", "[G4]")
   Exchange exchange(world);
   for (std::uint32_t i = 1; i <= 6; ++i) {
     (void)exchange.receive(0, i, 1, kLong);
-    SendOptions options;
+    proto::SendOptions options;
     if (i == 5) options.hint.priority = 3;
     if (i == 6) options.hint = {.group = 9, .members = 1};
     (void)exchange.send(i, 0, 1, kLong, options);
@@ -86,7 +86,7 @@ TEST_CASE("grants__turn_to_a_message_when_its_group_has_come_so_far", "[G4]") {
   Exchange exchange(world);
   for (std::uint32_t i = 1; i <= 6; ++i) {
     (void)exchange.receive(0, i, 1, kLong);
-    SendOptions options;
+    proto::SendOptions options;
     if (i == 6) options.hint = {.group = 9, .members = 8};
     (void)exchange.send(i, 0, 1, kLong, options);
   }

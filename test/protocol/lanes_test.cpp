@@ -181,7 +181,7 @@ TEST_CASE("lanes__a_status_is_told_once_more_in_the_next_control_packet", "[A8]"
   begun = true;
   Exchange exchange(world);
   exchange.ignore_what_was();
-  SendOptions options;
+  proto::SendOptions options;
   options.level = Level::delivered;
   for (const std::uint64_t tag : {1, 2, 3}) {
     (void)exchange.receive(1, 0, tag, 100);

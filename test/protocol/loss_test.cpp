@@ -122,7 +122,7 @@ std::vector<Duration> requests_after(std::uint32_t from, std::uint32_t to, bool 
   running = &world;
   const std::string bytes(100 * 4096, 'a');
   std::string buffer = bytes;
-  SendOptions options;
+  proto::SendOptions options;
   if (gate) options.hint = {.group = 1, .members = 1, .step = 1};
   (void)world.receive(1, world.peer(1, 0), 1, buffer);
   (void)world.send(0, 1, 1, bytes, options);

@@ -45,10 +45,10 @@ TEST_CASE("matching__keeps_contexts_apart") {
   world.connect_all();
   std::string first(8, ' ');
   std::string second(8, ' ');
-  const auto post = [&](std::string& buffer, std::uint16_t context) {
+  const auto post = [&](std::string& buffer, std::uint16_t channel) {
     proto::ReceiveRequest request;
     request.peer = world.peer(1, 0);
-    request.context = context;
+    request.channel = channel;
     request.tag = 5;
     request.data = reinterpret_cast<std::byte*>(buffer.data());
     request.bytes = buffer.size();
@@ -60,14 +60,14 @@ TEST_CASE("matching__keeps_contexts_apart") {
   const std::string bytes = "12345678";
   proto::SendRequest request;
   request.peer = world.peer(0, 1);
-  request.context = 2;
+  request.channel = 2;
   request.tag = 5;
   request.data = reinterpret_cast<const std::byte*>(bytes.data());
   request.bytes = bytes.size();
   REQUIRE(world.post(0, request) == Status::ok);
   REQUIRE(world.run_until_completed(1, 1, milliseconds(100)));
   CHECK(world.completion(1, wanted) != nullptr);
-  CHECK(world.completion(1, wanted)->context == 2);
+  CHECK(world.completion(1, wanted)->channel == 2);
   CHECK(world.completion(1, other) == nullptr);
   CHECK(second == bytes);
 }

@@ -57,7 +57,7 @@ class Burst {
     sent_.push_back(pattern(tag + 1, bytes));
     got_.emplace_back(bytes, 'x');
     (void)world_.receive(1, world_.peer(1, 0), tag, got_.back());
-    SendOptions options;
+    proto::SendOptions options;
     options.hint.priority = priority;
     options.level = tag % 2 == 0 ? Level::delivered : Level::accepted;
     (void)world_.send(0, 1, tag, sent_.back(), options);

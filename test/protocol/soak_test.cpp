@@ -117,8 +117,9 @@ class Soak {
   void act() {
     const std::uint32_t a = node();
     if (random_.chance(0.5)) {
-      const SendOptions options{.level = random_.chance(0.3) ? Level::delivered : Level::accepted,
-                                .hint = {.priority = static_cast<std::uint8_t>(random_.below(3))}};
+      const proto::SendOptions options{
+          .level = random_.chance(0.3) ? Level::delivered : Level::accepted,
+          .hint = {.priority = static_cast<std::uint8_t>(random_.below(3))}};
       (void)exchange_.try_send(a, other(a), random_.below(4), size(), options);
     } else if (random_.chance(0.1) && exchange_.receives() > 0) {
       const auto& receive = exchange_.received(random_.below(exchange_.receives()));

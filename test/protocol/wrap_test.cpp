@@ -24,7 +24,7 @@ TEST_CASE("wrap__message_and_path_numbers_pass_2_to_32_under_faults") {
     for (std::uint64_t round = 0; round < 4; ++round) {
       for (std::uint64_t i = 0; i < 40; ++i) {
         const std::size_t bytes = i % 8 == 0 ? 200000 : random.below(9000);
-        const SendOptions options{.level = i % 3 == 0 ? Level::delivered : Level::accepted};
+        const proto::SendOptions options{.level = i % 3 == 0 ? Level::delivered : Level::accepted};
         if (i % 2 == 0) (void)exchange.receive(1, 0, i, bytes);
         (void)exchange.send(0, 1, i, bytes, options);
         if (i % 2 == 1) (void)exchange.receive(1, 0, i, bytes);

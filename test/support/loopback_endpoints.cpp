@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "test/support/endpoint_double.hpp"
+
 namespace hawser::test {
 namespace {
 
@@ -29,19 +31,13 @@ bool same_hint(const Hint& a, const Hint& b) {
 
 }  // namespace
 
-class LoopbackEndpoint final : public Endpoint {
+class LoopbackEndpoint final : public EndpointDouble {
  public:
   LoopbackEndpoint(LoopbackNetwork& network, std::size_t index)
       : network_(network), index_(index) {}
 
-  [[nodiscard]] const Address& address() const noexcept override { return address_; }
-  [[nodiscard]] Status connect(std::span<const std::byte>, PeerId&) override {
-    return Status::unsupported;
-  }
-
-  [[nodiscard]] Status send(PeerId peer, std::uint16_t context, std::uint64_t tag, const void* data,
-                            std::uint64_t bytes, const SendOptions& options,
-                            OperationId& operation) override {
+  [[nodiscard]] Status send(const SendRequest& request, OperationId& operation) override {
+    const PeerId peer = request.peer;
     auto& node = network_.nodes_[index_];
     const std::size_t other = network_.index_of(index_, peer);
     if (other >= network_.nodes_.size() || other == index_) return Status::unknown_peer;
@@ -55,10 +51,10 @@ class LoopbackEndpoint final : public Endpoint {
         static_cast<std::size_t>(to_peer) >= network_.options_.max_messages_per_peer) {
       return Status::again;
     }
-    auto one = accept(OperationKind::send, other, context, tag, bytes);
-    one->source = static_cast<const std::byte*>(data);
-    one->hash = hash_of(one->source, bytes);
-    one->send = options;
+    auto one = accept(OperationKind::send, other, request.channel, request.tag, request.bytes);
+    one->source = static_cast<const std::byte*>(request.data);
+    one->hash = hash_of(one->source, request.bytes);
+    one->send = request;
     operation = one->id;
     network_.most_sends_ = std::max(network_.most_sends_, ++node.sends);
     auto& queue = network_.flying_[index_ * network_.nodes_.size() + other];
@@ -68,9 +64,9 @@ class LoopbackEndpoint final : public Endpoint {
     return Status::ok;
   }
 
-  [[nodiscard]] Status receive(PeerId peer, std::uint16_t context, std::uint64_t tag,
-                               std::uint64_t mask, void* data, std::uint64_t bytes,
-                               const ReceiveOptions& options, OperationId& operation) override {
+  [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override {
+    const PeerId peer = request.peer;
+    const std::uint64_t bytes = request.bytes;
     auto& node = network_.nodes_[index_];
     const std::size_t other =
         peer == kAnyPeer ? LoopbackNetwork::kAny : network_.index_of(index_, peer);
@@ -82,10 +78,10 @@ class LoopbackEndpoint final : public Endpoint {
         node.operations >= network_.options_.max_operations) {
       return Status::again;
     }
-    auto one = accept(OperationKind::receive, other, context, tag, bytes);
-    one->mask = mask;
-    one->target = static_cast<std::byte*>(data);
-    one->receive = options;
+    auto one = accept(OperationKind::receive, other, request.channel, request.tag, bytes);
+    one->mask = ~request.ignore;
+    one->target = static_cast<std::byte*>(request.data);
+    one->receive = request;
     one->before.assign(one->target, one->target + bytes);
     std::fill_n(one->target, bytes, kJunk);
     one->hash = hash_of(one->target, bytes);
@@ -100,11 +96,6 @@ class LoopbackEndpoint final : public Endpoint {
     }
     node.receives.push_back(one);
     return Status::ok;
-  }
-
-  [[nodiscard]] Status probe(PeerId, std::uint16_t, std::uint64_t, std::uint64_t,
-                             Envelope&) override {
-    return Status::unsupported;
   }
 
   [[nodiscard]] Status cancel(OperationId operation) override {
@@ -140,9 +131,6 @@ class LoopbackEndpoint final : public Endpoint {
     return poll(completions);
   }
 
-  [[nodiscard]] int fd() const noexcept override { return -1; }
-  [[nodiscard]] Status disconnect(PeerId) override { return Status::unsupported; }
-
   void close() override {
     auto& node = network_.nodes_[index_];
     node.closed = true;
@@ -151,27 +139,22 @@ class LoopbackEndpoint final : public Endpoint {
     for (const auto& one : pending) network_.end(one, Status::endpoint_closed, network_.delay());
   }
 
-  [[nodiscard]] EndpointStats stats() const override { return {}; }
-  [[nodiscard]] std::vector<NicStats> nic_stats() const override { return {}; }
-  [[nodiscard]] Status peer_stats(PeerId, PeerStats&) const override { return Status::unsupported; }
-  std::size_t poll_events(std::span<Event>) override { return 0; }
-
   template <typename Receive, typename Send>
   static bool matches(const Receive& receive, const Send& send) {
     return (receive.other == LoopbackNetwork::kAny || receive.other == send.owner) &&
-           receive.context == send.context && ((receive.tag ^ send.tag) & receive.mask) == 0;
+           receive.channel == send.channel && ((receive.tag ^ send.tag) & receive.mask) == 0;
   }
 
  private:
   LoopbackNetwork::OperationPointer accept(OperationKind kind, std::size_t other,
-                                           std::uint16_t context, std::uint64_t tag,
+                                           std::uint16_t channel, std::uint64_t tag,
                                            std::uint64_t bytes) {
     auto one = std::make_shared<LoopbackNetwork::Operation>();
     one->id = OperationId{network_.next_operation_++};
     one->kind = kind;
     one->owner = index_;
     one->other = other;
-    one->context = context;
+    one->channel = channel;
     one->tag = tag;
     one->bytes = bytes;
     auto& node = network_.nodes_[index_];
@@ -182,7 +165,6 @@ class LoopbackEndpoint final : public Endpoint {
 
   LoopbackNetwork& network_;
   std::size_t index_;
-  Address address_;
 };
 
 LoopbackNetwork::LoopbackNetwork(std::size_t endpoints, const LoopbackOptions& options)
@@ -275,7 +257,7 @@ void LoopbackNetwork::match(const OperationPointer& receive, Message& message) {
                                .user_data = receive->receive.user_data,
                                .kind = OperationKind::receive,
                                .status = fits ? Status::ok : Status::truncated,
-                               .context = receive->context,
+                               .channel = receive->channel,
                                .peer = peer(receive->owner, send.owner),
                                .tag = send.tag,
                                .bytes = std::min(send.bytes, receive->bytes),
@@ -354,7 +336,7 @@ void LoopbackNetwork::end(const OperationPointer& operation, Status status, std:
                     .user_data = is_send ? operation->send.user_data : operation->receive.user_data,
                     .kind = operation->kind,
                     .status = status,
-                    .context = operation->context,
+                    .channel = operation->channel,
                     .released = released,
                     .tag = operation->tag,
                     .bytes = status == Status::ok ? operation->bytes : 0}};

@@ -73,7 +73,7 @@ class LoopbackNetwork {
     OperationKind kind = OperationKind::send;
     std::size_t owner = 0;
     std::size_t other = 0;  // kAny for a receive from anyone
-    std::uint16_t context = 0;
+    std::uint16_t channel = 0;
     std::uint64_t tag = 0;
     std::uint64_t mask = ~std::uint64_t{0};
     std::byte* target = nullptr;        // receive
@@ -81,8 +81,8 @@ class LoopbackNetwork {
     std::uint64_t bytes = 0;
     std::uint64_t hash = 0;           // of the buffer while the endpoint has it
     std::vector<std::byte> before{};  // receive: what the junk replaced
-    SendOptions send{};
-    ReceiveOptions receive{};
+    SendRequest send{};
+    ReceiveRequest receive{};
     bool matched = false;
     bool ended = false;  // its (last) completion is scheduled
   };

@@ -222,7 +222,7 @@ PeerStats World::peer_stats(std::uint32_t node, std::uint32_t other) {
 }
 
 OperationId World::send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
-                        const std::string& bytes, const SendOptions& options) {
+                        const std::string& bytes, const proto::SendOptions& options) {
   proto::SendRequest request;
   request.peer = peer(from, to);
   request.tag = tag;

@@ -114,7 +114,7 @@ class World {
 
   // Posts an operation; the status must be ok. The caller owns the bytes until the completion.
   OperationId send(std::uint32_t from, std::uint32_t to, std::uint64_t tag,
-                   const std::string& bytes, const SendOptions& options = {});
+                   const std::string& bytes, const proto::SendOptions& options = {});
   OperationId receive(std::uint32_t node, PeerId from, std::uint64_t tag, std::string& buffer,
                       std::uint64_t mask = ~std::uint64_t{0});
   // Posts with all arguments and returns any status. The name of the operation is filled in.

@@ -6,11 +6,11 @@
 #include <map>
 #include <vector>
 
-#include "hawser/engine.hpp"
+#include "test/support/endpoint_double.hpp"
 
 namespace hawser::tool {
 
-class Figures final : public Endpoint {
+class Figures final : public test::EndpointDouble {
  public:
   EndpointStats now{};
   Address blob{};
@@ -18,24 +18,6 @@ class Figures final : public Endpoint {
   std::vector<Event> events;
 
   const Address& address() const noexcept override { return blob; }
-  Status connect(std::span<const std::byte>, PeerId&) override { return Status::unsupported; }
-  Status send(PeerId, std::uint16_t, std::uint64_t, const void*, std::uint64_t, const SendOptions&,
-              OperationId&) override {
-    return Status::unsupported;
-  }
-  Status receive(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, void*, std::uint64_t,
-                 const ReceiveOptions&, OperationId&) override {
-    return Status::unsupported;
-  }
-  Status probe(PeerId, std::uint16_t, std::uint64_t, std::uint64_t, Envelope&) override {
-    return Status::again;
-  }
-  Status cancel(OperationId) override { return Status::unsupported; }
-  std::size_t poll(std::span<Completion>) override { return 0; }
-  std::size_t wait(std::span<Completion>, std::uint64_t) override { return 0; }
-  int fd() const noexcept override { return -1; }
-  Status disconnect(PeerId) override { return Status::unsupported; }
-  void close() override {}
   EndpointStats stats() const override { return now; }
   std::vector<NicStats> nic_stats() const override {
     NicStats nic;

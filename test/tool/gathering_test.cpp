@@ -29,13 +29,13 @@ TEST_CASE("gathering: less than a rank says is an error") {
   }
 }
 
-TEST_CASE("gathering: communicators of different generations share no context") {
+TEST_CASE("gathering: communicators of different generations share no channel") {
   std::set<std::uint16_t> seen;
   for (std::uint64_t generation = 0; generation < 100; ++generation) {
-    const std::vector<std::uint16_t> contexts = Collectives::contexts(generation);
-    // All generations share the first context, which is for transfers between stages.
-    for (std::size_t i = 1; i < contexts.size(); ++i) CHECK(seen.insert(contexts[i]).second);
-    CHECK(contexts[0] < kCollectiveContext);
+    const std::vector<std::uint16_t> channels = Collectives::channels(generation);
+    // All generations share the first channel, which is for transfers between stages.
+    for (std::size_t i = 1; i < channels.size(); ++i) CHECK(seen.insert(channels[i]).second);
+    CHECK(channels[0] < kCollectiveChannel);
   }
 }
 

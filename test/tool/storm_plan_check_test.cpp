@@ -48,11 +48,11 @@ TEST_CASE("storm_plan_check__addresses_are_taken_over_of_another_host_that_was_t
 }
 
 TEST_CASE("storm_plan_check__contexts_are_those_that_are_looked_at") {
-  CHECK(complaint([](Plan& plan) { plan.messages[1].context = 2; }) ==
-        "messages[1]: context is 2, which nobody would look at; there are 0, 1 and 32768");
-  CHECK(complaint([](Plan& plan) { plan.receives[0].context = 32769; }) ==
-        "receives[0]: context is 32769, which nobody would look at; there are 0, 1 and 32768");
-  CHECK(complaint([](Plan& plan) { plan.receives[0].context = kCollectiveContext; }) == "");
+  CHECK(complaint([](Plan& plan) { plan.messages[1].channel = 2; }) ==
+        "messages[1]: channel is 2, which nobody would look at; there are 0, 1 and 32768");
+  CHECK(complaint([](Plan& plan) { plan.receives[0].channel = 32769; }) ==
+        "receives[0]: channel is 32769, which nobody would look at; there are 0, 1 and 32768");
+  CHECK(complaint([](Plan& plan) { plan.receives[0].channel = kCollectiveChannel; }) == "");
 }
 
 TEST_CASE("storm_plan_check__hosts_and_cables_are_what_a_protocol_may_take_for_granted") {

@@ -115,8 +115,8 @@ TEST_CASE("storm_plan__what_is_wrong_is_told") {
         "plan: hosts[1].nic: there is no field 'speed'");
   CHECK(complaint([](auto& j) { j["messages"][1]["bytes"] = -5; }) ==
         "plan: messages[1].bytes: a whole number of 0 or more is expected");
-  CHECK(complaint([](auto& j) { j["messages"][1]["context"] = 70000; }) ==
-        "plan: messages[1].context: 70000 is more than 65535");
+  CHECK(complaint([](auto& j) { j["messages"][1]["channel"] = 70000; }) ==
+        "plan: messages[1].channel: 70000 is more than 65535");
   CHECK(complaint([](auto& j) { j["messages"][1]["level"] = 2; }) ==
         "plan: messages[1].level: 2 is more than 1");
   CHECK(complaint([](auto& j) { j["messages"][0]["at_ns"] = 1.5; }) ==

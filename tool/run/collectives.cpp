@@ -16,9 +16,8 @@ namespace {
 constexpr std::uint64_t kTurnNs = 1'000'000;
 // How long a failure may take to reach the other ranks.
 constexpr std::uint64_t kTellNs = 2'000'000'000;
-// The context of the transfers between stages: coll/ has no collective for them.
-constexpr std::uint16_t kShiftContext = 1;
-constexpr std::uint64_t kAllTagBits = ~std::uint64_t{0};
+// The channel of the transfers between stages: coll/ has no collective for them.
+constexpr std::uint16_t kShiftChannel = 1;
 
 coll::DataType data_type(DataType type) {
   return type == DataType::f32 ? coll::DataType::f32 : coll::DataType::bf16;
@@ -83,10 +82,10 @@ Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedul
   }
 }
 
-std::vector<std::uint16_t> Collectives::contexts(std::uint64_t generation) {
-  std::vector<std::uint16_t> all{kShiftContext};
+std::vector<std::uint16_t> Collectives::channels(std::uint64_t generation) {
+  std::vector<std::uint16_t> all{kShiftChannel};
   for (std::size_t kind = 0; kind < kGroupKinds; ++kind) {
-    all.push_back(coll::context_of(communicator_id(generation, kind)));
+    all.push_back(coll::channel_of(communicator_id(generation, kind)));
   }
   return all;
 }
@@ -218,12 +217,20 @@ void Collectives::shift(const TaskBuffers& buffers) {
   OperationId operation;
   int pending = 0;
   pending += post(buffers.origin(), [&](PeerId peer) {
-    return endpoint.receive(peer, kShiftContext, tag, kAllTagBits, buffers.out().data(),
-                            buffers.out().size(), {}, operation);
+    return endpoint.receive({.peer = peer,
+                             .channel = kShiftChannel,
+                             .tag = tag,
+                             .data = buffers.out().data(),
+                             .bytes = buffers.out().size()},
+                            operation);
   });
   shift_receive_ = pending > 0 ? operation : kNoOperation;
   pending += post(buffers.target(), [&](PeerId peer) {
-    return endpoint.send(peer, kShiftContext, tag, buffers.in().data(), buffers.in().size(), {},
+    return endpoint.send({.peer = peer,
+                          .channel = kShiftChannel,
+                          .tag = tag,
+                          .data = buffers.in().data(),
+                          .bytes = buffers.in().size()},
                          operation);
   });
   std::array<Completion, 4> done;

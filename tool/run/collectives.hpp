@@ -37,8 +37,8 @@ class Collectives {
               const std::vector<PeerId>& peers, const Tunables& tunables, std::uint64_t generation,
               Monitor& monitor, const volatile std::sig_atomic_t& interrupted);
 
-  // The contexts of all messages of a generation, including those between stages.
-  [[nodiscard]] static std::vector<std::uint16_t> contexts(std::uint64_t generation);
+  // The channels of all messages of a generation, including those between stages.
+  [[nodiscard]] static std::vector<std::uint16_t> channels(std::uint64_t generation);
 
   // Runs until the task is complete at this rank. Throws ReplayError.
   void run(const TaskBuffers& buffers);

@@ -110,13 +110,15 @@ void Gathering::receive_strays() {
   Endpoint& endpoint = router_.endpoint();
   int left = kStraysPerTurn;
   for (std::uint64_t generation = 0; generation < generation_; ++generation) {
-    for (const std::uint16_t context : Collectives::contexts(generation)) {
+    for (const std::uint16_t channel : Collectives::channels(generation)) {
+      const ChannelOwner owner = owner_of(channel);
+      const ProbeRequest any{.channel = channel, .ignore = kAnyTag, .owner = owner};
       Envelope stray;
-      while (left > 0 && endpoint.probe(kAnyPeer, context, 0, 0, stray) == Status::ok) {
+      while (left > 0 && endpoint.probe(any, stray) == Status::ok) {
         --left;
         OperationId operation = kNoOperation;
-        const Status status = endpoint.receive(stray.peer, context, stray.tag, ~std::uint64_t{0},
-                                               nullptr, 0, {}, operation);
+        const Status status = endpoint.receive(
+            {.peer = stray.peer, .channel = channel, .tag = stray.tag, .owner = owner}, operation);
         if (status != Status::ok) return;  // next turn
       }
     }

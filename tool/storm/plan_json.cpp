@@ -89,11 +89,11 @@ void fields(Hint& hint, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::MessagePlan& message, Visit&& visit) {
-  auto& [at, from, to, context, tag, bytes, level, hint, cancelled_after] = message;
+  auto& [at, from, to, channel, tag, bytes, level, hint, cancelled_after] = message;
   visit("at_ns", at);
   visit("from", from);
   visit("to", to);
-  visit("context", context);
+  visit("channel", channel);
   visit("tag", tag);
   visit("bytes", bytes);
   visit("level", level);
@@ -102,12 +102,12 @@ void fields(sim::MessagePlan& message, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::ReceivePlan& receive, Visit&& visit) {
-  auto& [at, host, from, context, tag, mask, bytes, cancelled_after, held, claims, puts_back] =
+  auto& [at, host, from, channel, tag, mask, bytes, cancelled_after, held, claims, puts_back] =
       receive;
   visit("at_ns", at);
   visit("host", host);
   visit("from", from);
-  visit("context", context);
+  visit("channel", channel);
   visit("tag", tag);
   visit("mask", mask);
   visit("bytes", bytes);

@@ -65,8 +65,8 @@ void add_traffic(Out out, const sim::Plan& plan) {
   fmt::format_to(out, "messages:\n");
   for (std::uint32_t i = 0; i < plan.messages.size(); ++i) {
     const sim::MessagePlan& message = plan.messages[i];
-    fmt::format_to(out, "  {}  {}, context {}{}", time_text(message.at), message_text(plan, i),
-                   message.context, message.level == Level::delivered ? ", synchronous" : "");
+    fmt::format_to(out, "  {}  {}, channel {}{}", time_text(message.at), message_text(plan, i),
+                   message.channel, message.level == Level::delivered ? ", synchronous" : "");
     if (message.hint.group != 0) {
       fmt::format_to(out, ", group {}, step {} of {}", message.hint.group, message.hint.step,
                      message.hint.steps);
@@ -79,8 +79,8 @@ void add_traffic(Out out, const sim::Plan& plan) {
   }
   fmt::format_to(out, "receives:\n");
   for (const sim::ReceivePlan& receive : plan.receives) {
-    fmt::format_to(out, "  {}  at {} from {}, {} bytes, context {}, tag {}", time_text(receive.at),
-                   host_name(receive.host), host_name(receive.from), receive.bytes, receive.context,
+    fmt::format_to(out, "  {}  at {} from {}, {} bytes, channel {}, tag {}", time_text(receive.at),
+                   host_name(receive.host), host_name(receive.from), receive.bytes, receive.channel,
                    receive.tag);
     if (receive.mask != ~std::uint64_t{0}) fmt::format_to(out, ", mask {:x}", receive.mask);
     if (receive.claims) fmt::format_to(out, ", by a claim");

@@ -176,8 +176,8 @@ TEST_CASE("CachedSends__threads_that_map_send_and_unmap") {
     std::vector<std::byte> received(kBytes);
     for (int round = 0; round < 2 * kRounds; ++round) {
       OperationId operation = kNoOperation;
-      if (pair.b->receive(kAnyPeer, 0, 0, 0, received.data(), kBytes, {}, operation) !=
-          Status::ok) {
+      if (pair.b->receive({.ignore = kAnyTag, .data = received.data(), .bytes = kBytes},
+                          operation) != Status::ok) {
         std::abort();
       }
       Completion completion;

@@ -268,7 +268,8 @@ TEST_CASE("Registration__a_send_that_lies_in_a_dma_buf_in_part_is_refused") {
           Status::ok);
   const auto answer = [&](const std::byte* data, std::size_t bytes) {
     OperationId operation = kNoOperation;
-    const Status status = pair.a->send(pair.b_of_a, 0, 1, data, bytes, {}, operation);
+    const Status status =
+        pair.a->send({.peer = pair.b_of_a, .tag = 1, .data = data, .bytes = bytes}, operation);
     return status == Status::ok ? next_of(*pair.a, *pair.b).status : status;
   };
   CHECK(answer(begin - 1, 2) == Status::invalid_argument);

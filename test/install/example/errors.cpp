@@ -6,6 +6,7 @@
 
 #include "hawser/address.hpp"
 #include "hawser/engine.hpp"
+#include "hawser/faults.hpp"
 #include "hawser/nics.hpp"
 
 int main() {

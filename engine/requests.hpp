@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns requests of the public API into those of the protocol. The operation has no name yet.
+#pragma once
+
+#include "hawser/types.hpp"
+#include "proto/endpoint.hpp"
+
+namespace hawser::engine {
+
+// Whether the request names a channel of its owner's.
+template <class Request>
+[[nodiscard]] bool names_own_channel(const Request& request) {
+  return owner_of(request.channel) == request.owner;
+}
+
+[[nodiscard]] inline proto::SendRequest to_protocol(const SendRequest& request) {
+  return {.peer = request.peer,
+          .channel = request.channel,
+          .tag = request.tag,
+          .data = static_cast<const std::byte*>(request.data),
+          .bytes = request.bytes,
+          .options = {.level = request.level,
+                      .immediate = request.immediate,
+                      .user_data = request.user_data,
+                      .hint = request.hint}};
+}
+
+[[nodiscard]] inline proto::ReceiveRequest to_protocol(const ReceiveRequest& request) {
+  return {.peer = request.peer,
+          .channel = request.channel,
+          .tag = request.tag,
+          .mask = ~request.ignore,
+          .data = static_cast<std::byte*>(request.data),
+          .bytes = request.bytes,
+          .options = {.user_data = request.user_data, .hint = request.hint}};
+}
+
+[[nodiscard]] inline proto::ReceiveRequest to_protocol(MessageId message,
+                                                       const ClaimedRequest& request) {
+  return {.data = static_cast<std::byte*>(request.data),
+          .bytes = request.bytes,
+          .options = {.user_data = request.user_data, .hint = request.hint},
+          .claimed = message};
+}
+
+}  // namespace hawser::engine
