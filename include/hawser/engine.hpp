@@ -136,7 +136,8 @@ class Endpoint {
   // receive_claimed with its name (MPI_Mprobe; libfabric's FI_PEEK with FI_CLAIM). The message
   // still counts towards max_receive_messages.
   //   `ok`: `envelope` and `message` are set.
-  //   Any other status: as probe.
+  //   `again`, `invalid_argument`, `unknown_peer`, `endpoint_closed`, or the status with which the
+  //     session ended: as probe.
   [[nodiscard]] virtual Status claim(const ProbeRequest& request, Envelope& envelope,
                                      MessageId& message) = 0;
 
@@ -186,6 +187,8 @@ class Endpoint {
   // Tells the peer once, without waiting, and drops the session. Its operations complete with
   // endpoint_closed. A newcomer may take the peer's place once all messages that the peer has
   // delivered are received.
+  //   `ok`: the session has ended, now or before.
+  //   `unknown_peer`: no peer has that name now.
   [[nodiscard]] virtual Status disconnect(PeerId peer) = 0;
 
   // Waits up to close_timeout for the final statuses of messages sent. Then tells every peer,
@@ -199,6 +202,8 @@ class Endpoint {
   // Snapshots; callable from any thread, may allocate.
   [[nodiscard]] virtual EndpointStats stats() const = 0;
   [[nodiscard]] virtual std::vector<NicStats> nic_stats() const = 0;
+  //   `ok`: `stats` is set.
+  //   `unknown_peer`: no peer has that name now, and nothing was written.
   [[nodiscard]] virtual Status peer_stats(PeerId peer, PeerStats& stats) const = 0;
   // Verdicts on who is to blame for paths that carry nothing: those that stand, oldest first, at
   // most 64. Events report when a verdict begins and ends.
@@ -225,9 +230,12 @@ class Endpoint {
   // As register_memory, for another device's memory. Sends name it by `range.address`; the
   // processor never reads there while the memory is registered. Deregister or release it only after
   // all sends from it have completed.
-  //   `unsupported`: also if a NIC of this endpoint, or the system, takes no dma-bufs, or if faults
-  //     are injected.
-  //   `nic_error`: also while a device is away.
+  //   `ok`, `again`, `overlapping`, `too_large`, `lock_limit`, `endpoint_closed`: as
+  //     register_memory.
+  //   `invalid_argument`: no address, 0 bytes, or not a descriptor.
+  //   `unsupported`: a NIC of this endpoint, or the system, takes no dma-bufs, or faults are
+  //     injected.
+  //   `nic_error`: a NIC refuses, or a device is away.
   [[nodiscard]] virtual Status register_dmabuf(const DmabufRange& range,
                                                RegistrationId& registration,
                                                std::string* why = nullptr) = 0;

@@ -15,8 +15,10 @@ import sys
 STRUCTS = {
     "EngineConfig": ("hawser_engine_config", set()),
     "EndpointConfig": ("hawser_endpoint_config", set()),
-    "SendOptions": ("hawser_send_options", set()),
-    "ReceiveOptions": ("hawser_receive_options", set()),
+    "SendRequest": ("hawser_send_request", set()),
+    "ReceiveRequest": ("hawser_receive_request", set()),
+    "ProbeRequest": ("hawser_probe_request", set()),
+    "ClaimedRequest": ("hawser_claimed_request", set()),
     "Hint": ("hawser_hint", set()),
     "Completion": ("hawser_completion", set()),
     "Envelope": ("hawser_envelope", set()),

@@ -43,6 +43,21 @@ TEST_CASE("storm_plan__comes_back_from_json_as_it_was_and_runs_the_same", "[long
   }
 }
 
+TEST_CASE("storm_plan__reads_the_names_of_older_files") {
+  const nlohmann::json json = to_json(sim::draw_plan(3));
+  nlohmann::json older = json;
+  for (const char* const list : {"messages", "receives"}) {
+    REQUIRE_FALSE(older[list].empty());
+    for (nlohmann::json& one : older[list]) {
+      one["context"] = one["channel"];
+      one.erase("channel");
+    }
+  }
+  CHECK(to_json(plan_from_json(older)) == json);
+  older["messages"][0]["channel"] = 1;
+  CHECK_THROWS_AS(plan_from_json(older), InputError);
+}
+
 TEST_CASE("storm_plan__comes_back_from_a_file") {
   const std::string name = "storm_plan_test." + std::to_string(::getpid());
   const sim::Plan plan = sim::draw_plan(3);

@@ -29,6 +29,11 @@ constexpr bool may_lack(std::string_view name) {
   return name == kNetwork || name == kStarts || name == kTakesOver;
 }
 
+// The name that a field has in older files.
+constexpr std::string_view earlier_name(std::string_view name) {
+  return name == "channel" ? "context" : name;
+}
+
 // ---- the fields of each part of a plan, in their order. The bindings stop compiling when one is
 // added that is not written here.
 
@@ -229,10 +234,11 @@ void read(const Json& json, const std::string& where, T& value) {
     std::set<std::string, std::less<>> unknown;
     for (const auto& [name, ignored] : json.items()) unknown.insert(name);
     fields(value, [&](std::string_view name, auto& field) {
-      const auto found = json.find(std::string(name));
+      auto found = json.find(std::string(name));
+      if (found == json.end()) found = json.find(std::string(earlier_name(name)));
       if (found == json.end() && may_lack(name)) return;
       if (found == json.end()) refuse(where, fmt::format("'{}' is missing", name));
-      unknown.erase(unknown.find(name));
+      unknown.erase(unknown.find(found.key()));
       read(*found, fmt::format("{}{}{}", where, where.empty() ? "" : ".", name), field);
     });
     if (!unknown.empty()) refuse(where, fmt::format("there is no field '{}'", *unknown.begin()));
