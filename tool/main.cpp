@@ -31,17 +31,13 @@ using hawser::tool::commit;
 using hawser::tool::ExitCode;
 
 constexpr const char* kFooter =
-    "Exit status: 0 every result is right; 1 a wrong byte, a lost or duplicate message, a leaked "
-    "packet,\n"
-    "or no end within --timeout; 2 bad options, files, addresses, or too little memory; 3 a rank "
-    "died\n"
-    "or could not be reached; 130 interrupted.\n"
+    "Exit status: 0 every result is right; 1 a wrong byte, a lost or duplicate message, a leaked\n"
+    "packet, or no end within --timeout; 2 bad options, files, addresses, or too little memory;\n"
+    "3 a rank died or could not be reached; 130 interrupted.\n"
     "\n"
-    "The report distinguishes three periods. Collectives that end before the first timed fault of "
-    "a NIC\n"
-    "belong to before, those that start after the last revival to after, and all others to "
-    "during.\n"
-    "While a NIC stays killed, degraded or a black hole, there is no after.\n"
+    "The report distinguishes three periods: collectives that end before the first timed fault\n"
+    "of a NIC (before), those that start after the last revival (after), and all others\n"
+    "(during). While a NIC stays killed, degraded or a black hole, there is no after.\n"
     "\n"
     "The command joins ranks that others start if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does,\n"
@@ -65,14 +61,12 @@ constexpr const char* kSimFooter =
     "\n"
     "Writes runs.csv (a line a run), flows.csv (a line a flow), series.csv (bytes over time) and\n"
     "report.html, which needs no other file. docs/lab/experiments.md describes plans.\n"
-    "The files that a plan names are searched beside the plan, then in the folder "
-    "HAWSER_WORKLOADS.\n"
+    "Hawser looks for the files that a plan names beside the plan, then in the folder that\n"
+    "HAWSER_WORKLOADS names.\n"
     "\n"
-    "Exit status: 0 the plan's expectation holds; 1 it does not hold, or a run died; 2 bad "
-    "options, a\n"
-    "malformed plan, a missing file, or a folder that can't be written; 130 interrupted: the "
-    "results\n"
-    "of the runs that ended are written.\n";
+    "Exit status: 0 the plan's expectation holds; 1 it does not hold, or a run died; 2 bad\n"
+    "options, a malformed plan, a missing file, or a folder that can't be written; 130\n"
+    "interrupted: the results of the runs that ended are written.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
   auto joining = hawser::tool::joining_from_environment();

@@ -220,11 +220,8 @@ void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recordi
                                    : outcome.verdict.empty() ? "nothing is wrong"
                                                              : std::string_view(outcome.verdict);
   out << fmt::format("{}  THE JUDGE: {}\n", time_text(end_of(recording, outcome)), verdict)
-      << fmt::format(
-             "\n"
-             "{} entries, {} of them not shown\n"
-             "verdict: {}\n",
-             recording.size(), hidden, verdict);
+      << fmt::format("\n{} entries, {} of them not shown\nverdict: {}\n", recording.size(), hidden,
+                     verdict);
 }
 
 }  // namespace hawser::tool
