@@ -56,7 +56,7 @@ def rank_stopped_for_a_moment():
     os.kill(ranks[1], signal.SIGCONT)
     status, rest = finish(process)
     check(status == 0, output + rest)
-    check("rank 1 goes on" in rest, rest)
+    check("rank 1 continues" in rest, rest)
 
 
 @case
@@ -160,7 +160,7 @@ def another_rank_dies_after_one_was_started_again():
 def rank_started_again_dies_at_once():
     process = start(LONG + IMPATIENT + ["--restart-rank", "2@0.0001"])
     ranks = all_ranks(process, 4)
-    output = read_until(process, "and is started again")
+    output = read_until(process, "and is restarted")
     again = wait_for(lambda: children(process.pid).get(2) not in (None, ranks[2]) and
                      children(process.pid)[2], "the new process")
     os.kill(again, signal.SIGKILL)
@@ -195,7 +195,7 @@ def who_has_ranks_to_start_and_is_one_of_others_chooses():
     status, output = finish(start(SMALL, env=leftover))
     check(status == 2 and "--ranks 4 contradicts RANK and WORLD_SIZE: they make this process one of 1 ranks" in output, output)
     status, output = finish(start([*SMALL_OF_OTHERS, "--ranks", "1"], env=leftover))
-    check(status == 0 and "rank 0 of 1, as RANK and WORLD_SIZE say" in output, output)
+    check(status == 0 and "rank 0 of 1, according to RANK and WORLD_SIZE" in output, output)
 
 
 # A rank that waits for one that could not start learns why. If the server went with that rank, it

@@ -222,7 +222,7 @@ def the_expectation_decides_the_exit_status():
         check(code == 1, f"exit {code}\n{out}{err}")
         worst = max(float(row["last_flow_us"]) for row in rows(to, "runs.csv") if row["sender"] == "hawser")
         check(f"the expectation does not hold: last_flow_us is {worst:.1f} us at worst (hawser, " in out, out)
-        check("at most 1.0 us was expected; beside it: 32.0 us (the NICs' time for 400 kB, by hand)" in out, out)
+        check("at most 1.0 us was expected; for comparison: 32.0 us (the NICs' time for 400 kB, by hand)" in out, out)
         # A sender that nobody can hear any more.
         plan = changed(small(), "faults", [{"kind": "link_down", "at_us": 1, "link": "host 0 nic 0 -> leaf 0"}])
         plan["limit_ms"] = 3

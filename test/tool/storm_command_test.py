@@ -49,7 +49,7 @@ def bad_options_are_refused_at_once():
         (["--seed", "1", "--trace", "/nonexistent/x"], "cannot write"),
         (["--plan", "/nonexistent/x"], "cannot read"),
         (["--plan", sys.argv[0]], "is not a plan"),
-        (["--seed", "5", "--shrink", os.devnull], "nothing is wrong"),
+        (["--seed", "5", "--shrink", os.devnull], "no failure to shrink"),
         (["--plan", "/tmp"], "'/tmp' is a folder, not a plan"),
         (["--seed", ""], "is not a number"),
         (["--seeds", ""], "is not a number"),

@@ -147,7 +147,7 @@ TEST_CASE("summary: what ways have room for, and what came of those that changed
   CHECK(says("full packets: 1280 bytes of payload\n"));
   run.results[1].fragment_bytes_most = 1392;
   CHECK(says("full packets: 1280 bytes of payload in one session, 1392 in another\n"));
-  CHECK_FALSE(says("ways:"));
+  CHECK_FALSE(says("routes:"));
   CHECK_FALSE(says("segmentation"));
   CHECK_FALSE(says("devices:"));
   run.results[0].counters["datagrams_fragmented"] = 7;

@@ -221,14 +221,14 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
   refused(head + "0->1 start 0 size 1\nNodes 3",
           "f.cm:4: Nodes is given once, before the first connection");
   refused("Nodes 4\nConnections 2\n0->1 start 0 size 1",
-          "f.cm:2: Connections says 2, but 1 follow: is the file whole?");
+          "f.cm:2: Connections announces 2, but 1 follow: is the file whole?");
   refused(head + "failure switch_type TOR",
           "f.cm:3: this file can't describe failures: describe them in the experiment's plan");
   refused(head + "hello",
           "f.cm:3: a line begins with Nodes, Connections, Triggers, A->B or "
           "trigger, not 'hello'");
   const std::string more = "Nodes 4\nConnections 1\nTriggers 1\n0->1 start 0 size 1\n";
-  refused(more, "f.cm:3: Triggers says 1, but 0 follow: is the file whole?");
+  refused(more, "f.cm:3: Triggers announces 1, but 0 follow: is the file whole?");
   refused(more + "trigger oneshot", "f.cm:5: a trigger needs an id");
   refused(more + "trigger id 1", "f.cm:5: a trigger is oneshot, multishot or barrier");
   refused(more + "trigger id 1 id 2 oneshot", "f.cm:5: 'id' is given twice");

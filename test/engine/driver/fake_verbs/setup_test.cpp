@@ -68,7 +68,7 @@ TEST_CASE("verbs NIC: what is wrong is said") {
     int error;
     const char* words;
   } const table[] = {
-      {Call::open_device, EACCES, "no permission"},
+      {Call::open_device, EACCES, "may not open the device"},
       {Call::open_device, EPERM, "/dev/infiniband"},
       {Call::open_device, ENODEV, "can't be opened: No such device; check its driver"},
       {Call::get_device_list, ENOSYS, "none at all"},
@@ -77,10 +77,10 @@ TEST_CASE("verbs NIC: what is wrong is said") {
       {Call::get_device_list, EACCES, "can't be read: Permission denied; check that this user"},
       {Call::query_port, ENODEV, "may have been removed"},
       {Call::query_port, EINVAL, "no port 1"},
-      {Call::query_gid_table, EIO, "its table of GIDs can't be read: Input/output error; look"},
+      {Call::query_gid_table, EIO, "its table of GIDs can't be read: Input/output error; check"},
       {Call::alloc_pd, ENOMEM, "; end other programs that use it (`rdma resource show pd`"},
       {Call::reg_mr, ENOMEM, "ulimit -l"},
-      {Call::reg_mr, EFAULT, "can't be registered with the device: Bad address; look"},
+      {Call::reg_mr, EFAULT, "can't be registered with the device: Bad address; check"},
       {Call::create_comp_channel, EMFILE, "completion channel"},
       {Call::create_cq, ENOMEM, "completion queue of"},
       {Call::modify_qp, EINVAL, "can't be brought up: Invalid argument; check its link"},
@@ -160,7 +160,7 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
   }
   for (const int code : {IBV_MTU_256, IBV_MTU_512}) {
     CHECK_THAT(with([&](Port& port) { port.mtu = static_cast<std::uint8_t>(code); }),
-               Contains("is too small"));
+               Contains("is below the minimum"));
   }
   for (const int code : {0, 6, 7}) {
     CHECK_THAT(with([&](Port& port) { port.mtu = static_cast<std::uint8_t>(code); }),
@@ -347,7 +347,7 @@ TEST_CASE("verbs NIC: ports of a device that does not answer are listed with the
   cables.fabric.fail(Call::open_device, EACCES, 0, ~std::uint64_t{0});
   for (const auto& port : engine::verbs_ports()) {
     CHECK_FALSE(port.usable);
-    CHECK_THAT(port.description, Contains("no permission"));
+    CHECK_THAT(port.description, Contains("may not open the device"));
   }
   CHECK(engine::verbs_ports().size() == 4);
 }
