@@ -365,7 +365,7 @@ void set_value(Json& json, const std::string& path, const Json& value) {
       at = at->is_object() && (is_last || at->contains(key)) ? &(*at)[key] : nullptr;
     }
     if (at == nullptr) {
-      refuse("ranges", fmt::format("the plan has no '{}' that '{}' could be", key, path));
+      refuse("ranges", fmt::format("the plan has no '{}' for the range '{}'", key, path));
     }
     if (is_last) break;
     begin = end + 1;
