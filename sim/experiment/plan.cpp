@@ -214,8 +214,8 @@ std::vector<std::uint32_t> cables_of_host(const FaultPlan& fault, const fabric::
                              text(hosts - 1));
   }
   if (fault.nics > nics) {
-    throw fabric::InputError(text(fault.nics) + " NICs can't be hit of the " + text(nics) +
-                             " that a host has");
+    throw fabric::InputError(text(fault.nics) + " NICs can't be hit, as a host has only " +
+                             text(nics));
   }
   std::vector<std::uint32_t> cables;
   for (std::uint32_t nic = 0; nic < fault.nics; ++nic) {

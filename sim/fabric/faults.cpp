@@ -20,7 +20,7 @@ void check(const Fault& fault, const Wiring& wiring) {
   const char* const what = is_of_switch(fault) ? "switch" : "link";
   if (fault.target >= most) {
     throw InputError(std::string("a fault of ") + what + " " + std::to_string(fault.target) +
-                     ", but valid ones are 0 to " + std::to_string(most - 1));
+                     ", but the number must be 0 to " + std::to_string(most - 1));
   }
   if (fault.kind == Kind::link_rate &&
       (fault.bits_per_s < kSlowest || fault.bits_per_s > kFastest)) {

@@ -106,7 +106,7 @@ def wrong_plans_are_refused_with_a_sentence():
             ("faults.0.host", 0, "faults[0]: one of these is expected: 'link', a name; 'drawn'"),
             ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0}, "faults[0]: 'nics' is missing"),
             ("faults.0", {"kind": "link_down", "at_us": 1, "host": 8, "nics": 1}, "the fabric has no host 8"),
-            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0, "nics": 2}, "2 NICs can't be hit of the 1"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0, "nics": 2}, "2 NICs can't be hit, as a host has only 1"),
             ("faults.0.nics", 1, "faults[0]: there is no key 'nics'"),
             ("faults.0.ways", "back", "faults[0].ways: one of these is expected: both, from, to"),
             ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "leaf 0", "ways": "to"}, "no key 'ways'"),

@@ -279,7 +279,7 @@ TEST_CASE("plan__a_fault_of_a_host_strikes_its_first_nics_the_way_that_it_says")
     return complaint_about(plan);
   };
   CHECK(refused({.host = 2, .nics = 1}) == "faults: the fabric has no host 2: they are 0 to 1");
-  CHECK(refused({.host = 1, .nics = 5}) == "faults: 5 NICs can't be hit of the 4 that a host has");
+  CHECK(refused({.host = 1, .nics = 5}) == "faults: 5 NICs can't be hit, as a host has only 4");
 }
 
 TEST_CASE("plan__a_fault_that_comes_again_ends_in_between") {

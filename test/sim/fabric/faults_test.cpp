@@ -161,9 +161,9 @@ TEST_CASE("faults__what_can_not_be_is_refused") {
   const auto refused = [&](std::vector<Fault> faults, const char* what) {
     CHECK_THROWS_WITH(Faults(scene.events, scene.network, faults), Catch::Contains(what));
   };
-  refused({{.target = 4}}, "a fault of link 4, but valid ones are 0 to 3");
+  refused({{.target = 4}}, "a fault of link 4, but the number must be 0 to 3");
   refused({{.kind = Kind::switch_down, .target = 1}},
-          "a fault of switch 1, but valid ones are 0 to 0");
+          "a fault of switch 1, but the number must be 0 to 0");
   refused({{.kind = Kind::link_rate, .bits_per_s = 0}}, "one that carries nothing is down");
   refused({{.kind = Kind::link_rate, .bits_per_s = kFastest + 1}}, "to 10000000000000 bits/s");
   refused({{.kind = Kind::link_loss, .probability = 1.5}}, "0 to 1");
