@@ -239,11 +239,11 @@ std::optional<Failure> Execution::check(const Incoming& expected,
     return failure("receive from", expected.peer, completion.status);
   }
   if (completion.immediate != identity_.signature) {
-    return failure("another collective, type, count or option at", expected.peer,
+    return failure("a different collective, type, count or option at", expected.peer,
                    Status::invalid_argument);
   }
   if (completion.message_bytes != expected.bytes) {
-    return failure("another length at", expected.peer, Status::invalid_argument);
+    return failure("a different length at", expected.peer, Status::invalid_argument);
   }
   return std::nullopt;
 }

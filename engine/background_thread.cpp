@@ -37,7 +37,7 @@ std::thread start_background_thread(const std::string& name, std::function<void(
     pthread_setname_np(thread.native_handle(), name.c_str());
     return thread;
   } catch (const std::system_error& error) {
-    throw system_error("No thread " + name + " can be started", error.code().value());
+    throw system_error("The thread " + name + " can't be started", error.code().value());
   }
 }
 

@@ -15,7 +15,7 @@ using proto::Time;
 
 CallersLoop::CallersLoop(const PollSet& sources)
     : timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
-  if (!timer_) throw system_error("No timer descriptor can be opened");
+  if (!timer_) throw system_error("A timer descriptor can't be opened");
   set_.add(timer_.get());
   set_.add(sources.descriptor());
 }

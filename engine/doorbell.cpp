@@ -13,7 +13,7 @@ namespace hawser::engine {
 
 Doorbell::Doorbell() : event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (!event_) {
-    throw system_error("No event descriptor can be opened");
+    throw system_error("An event descriptor can't be opened");
   }
 }
 

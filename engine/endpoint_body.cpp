@@ -208,10 +208,11 @@ TurnResult EndpointBody::progress(Time now) {
 void EndpointBody::warn() const {
   const Event& event = protocol_->last_warning();
   if (event.kind == Event::Kind::peer_refused) {
-    log_warning(fmt::format(
-        "Endpoint {:#x} calls and has no place: max_peers ({}) are in use here. Raise max_peers, "
-        "disconnect peers that are not needed any more, or receive what those that left have sent",
-        event.endpoint_id, tunables_.max_peers));
+    log_warning(
+        fmt::format("A call of endpoint {:#x} was refused: all places (max_peers = {}) are in use "
+                    "here. Raise max_peers, disconnect peers that are no longer needed, or receive "
+                    "the messages of peers that have left",
+                    event.endpoint_id, tunables_.max_peers));
     return;
   }
   log_warning(fmt::format(
@@ -245,7 +246,7 @@ void EndpointBody::apply_posted_faults() {
   has_posted_.store(false, std::memory_order_relaxed);
   for (const auto& [nic, spec] : posted_) {
     const auto error = faults_[nic]->apply(spec);
-    HAWSER_ASSERT(!error, "inject_fault has checked it");
+    HAWSER_ASSERT(!error, "a fault that inject_fault should have refused");
   }
   posted_.clear();
 }

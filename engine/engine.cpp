@@ -49,7 +49,8 @@ Engine::~Engine() {
 std::unique_ptr<Endpoint> Engine::create_endpoint(const EndpointConfig& config) {
   if (!state_->owner.is_here()) {
     throw Error(
-        "This engine belongs to the process that made it; after a fork, a child makes its own");
+        "This engine belongs to the process that created it; after a fork, the child must create "
+        "its own");
   }
   const engine::CancellationHold hold;
   if (state_->threads.empty()) {

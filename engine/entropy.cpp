@@ -13,7 +13,7 @@ void fill_random(std::span<std::byte> bytes) {
     const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0) {
       if (errno == EINTR) continue;
-      throw system_error("The system gives no random numbers");
+      throw system_error("The system provides no random numbers");
     }
     bytes = bytes.subspan(static_cast<std::size_t>(got));
   }

@@ -24,7 +24,7 @@ OperationSlot* OperationTable::take(OperationId& operation) {
 
 void OperationTable::give(std::span<const std::uint64_t> indices) {
   const bool pushed = indices.empty() || free_.push(indices);
-  HAWSER_ASSERT(pushed, "more slots come back than were taken");
+  HAWSER_ASSERT(pushed, "more slots returned than taken");
 }
 
 }  // namespace hawser::engine

@@ -44,7 +44,7 @@ constexpr std::uint32_t kCacheBuffers = RTE_MEMPOOL_CACHE_MAX_SIZE;
   throw Error("A pool of " + std::to_string(buffers) + " packet buffers (" +
               std::to_string(buffers / 1048576 * sizeof(PacketBuffer) +
                              buffers % 1048576 * sizeof(PacketBuffer) / 1048576) +
-              " MiB, tunable packet_buffers) can't be made: " + reason);
+              " MiB, tunable packet_buffers) can't be allocated: " + reason);
 }
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -66,7 +66,7 @@ void check_returned(PacketBuffer* buffer, std::span<const std::byte> memory) {
   HAWSER_ASSERT(buffer->bytes >= memory.data() && buffer->bytes < memory.data() + memory.size(),
                 "a buffer of another pool");
 #if defined(__SANITIZE_ADDRESS__)
-  HAWSER_ASSERT(__asan_address_is_poisoned(buffer) == 0, "a buffer came back twice");
+  HAWSER_ASSERT(__asan_address_is_poisoned(buffer) == 0, "a buffer was returned twice");
 #endif
 }
 
@@ -98,7 +98,7 @@ StackPacketPool::StackPacketPool(std::size_t buffers) : capacity_(buffers) {
   const std::size_t bytes = whole_pages(buffers * kStride);
   void* const pages =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) fail(buffers, "the system has no memory for it");
+  if (pages == MAP_FAILED) fail(buffers, "the system has too little memory for it");
   memory_ = {static_cast<std::byte*>(pages), FreePages{bytes}};
   free_.reserve(buffers);
   // The first buffers lie on top of the stack, so pages that are never needed are never touched.
@@ -122,7 +122,7 @@ std::size_t StackPacketPool::take(std::span<PacketBuffer*> buffers) {
 }
 
 void StackPacketPool::give(std::span<PacketBuffer* const> buffers) {
-  HAWSER_ASSERT(buffers.size() <= in_use(), "more buffers come back than were taken");
+  HAWSER_ASSERT(buffers.size() <= in_use(), "more buffers returned than taken");
   for (PacketBuffer* buffer : buffers) {
     check_returned(buffer, memory());
     poison(buffer);
@@ -159,7 +159,9 @@ MempoolPacketPool::MempoolPacketPool(std::size_t buffers) : capacity_(buffers) {
   memory_bytes_ = whole_pages(static_cast<std::size_t>(needed));
   memory_.reset(static_cast<std::byte*>(rte_malloc("hawser", memory_bytes_, kPage)));
   if (memory_ == nullptr) {
-    fail(buffers, "the program's EAL has no memory for it: start it with more, or set fewer");
+    fail(buffers,
+         "the program's EAL has too little memory for it: start EAL with more, or lower "
+         "packet_buffers");
   }
   const int populated =
       rte_mempool_populate_iova(pool_.get(), reinterpret_cast<char*>(memory_.get()), RTE_BAD_IOVA,
@@ -189,14 +191,14 @@ std::size_t MempoolPacketPool::take(std::span<PacketBuffer*> buffers) {
   if (count == 0) return 0;
   const int taken = rte_mempool_generic_get(pool_.get(), reinterpret_cast<void**>(buffers.data()),
                                             static_cast<unsigned>(count), cache_.get());
-  HAWSER_ASSERT(taken == 0, "what is not in use is in the pool");
+  HAWSER_ASSERT(taken == 0, "the pool lacks buffers that are not in use");
   in_use_ += count;
   unpoison(buffers.first(count));
   return count;
 }
 
 void MempoolPacketPool::give(std::span<PacketBuffer* const> buffers) {
-  HAWSER_ASSERT(buffers.size() <= in_use_, "more buffers come back than were taken");
+  HAWSER_ASSERT(buffers.size() <= in_use_, "more buffers returned than taken");
   for (PacketBuffer* buffer : buffers) {
     check_returned(buffer, memory());
     poison(buffer);

@@ -11,7 +11,7 @@ namespace hawser::engine {
 
 PollSet::PollSet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) {
-    throw system_error("No epoll descriptor can be opened");
+    throw system_error("An epoll descriptor can't be opened");
   }
 }
 
@@ -20,7 +20,7 @@ void PollSet::add(int fd) {
   event.events = EPOLLIN;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-    throw system_error("A descriptor can't be waited for");
+    throw system_error("A descriptor can't be added to epoll");
   }
 }
 

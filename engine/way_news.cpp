@@ -12,19 +12,20 @@ std::string words_for(std::string_view nic, const UdpWayNews& news) {
   switch (news.kind) {
     case UdpWayNews::Kind::fragmented:
       return fmt::format(
-          "{}: the way to {} carries datagrams of {} bytes whole, and this session's have {}: they "
-          "go as IP fragments, several times slower. Sessions made from now on fit; give the route "
-          "its larger MTU again (`ip route get {}`), or connect anew",
+          "{}: the route to {} carries datagrams of at most {} bytes, but this session's have {}: "
+          "the kernel sends them as IP fragments, several times slower. New sessions fit the "
+          "route. Restore the route's larger MTU (`ip route get {}`), or reconnect",
           nic, to, news.whole_bytes, news.bytes, to);
     case UdpWayNews::Kind::unsegmented:
       return fmt::format(
-          "{}: the kernel refuses to segment sends to {}, so packets go one by one, several times "
-          "slower. It is tried again now and then; the device may have lost its checksum offload "
-          "(`ethtool -k DEVICE`)",
+          "{}: the kernel refuses to segment sends to {}, so the engine sends packets one by one, "
+          "several "
+          "times slower. The engine tries segmentation again now and then. The device may have "
+          "lost its checksum offload (`ethtool -k DEVICE`)",
           nic, to);
     case UdpWayNews::Kind::resumed: break;
   }
-  return fmt::format("{}: sends to {} are segmented again", nic, to);
+  return fmt::format("{}: the kernel segments sends to {} again", nic, to);
 }
 
 void WayNews::tell_now(std::span<UdpNic* const> nics) {

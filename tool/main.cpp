@@ -31,45 +31,42 @@ using hawser::tool::commit;
 using hawser::tool::ExitCode;
 
 constexpr const char* kFooter =
-    "Exit status: 0 all is right; 1 a wrong byte, a lost or doubled message, a leaked packet, or "
-    "no\n"
-    "end within --timeout; 2 bad options, files, addresses, or too little memory; 3 a rank died "
-    "or\n"
-    "could not be reached; 130 interrupted.\n"
+    "Exit status: 0 every result is right; 1 a wrong byte, a lost or duplicate message, a leaked\n"
+    "packet, or no end within --timeout; 2 bad options, files, addresses, or too little memory;\n"
+    "3 a rank died or could not be reached; 130 interrupted.\n"
     "\n"
-    "The report tells collectives that end before the first timed fault of a NIC (before), start\n"
-    "after the last revival (after), and all others (during) apart. While a NIC stays\n"
-    "killed, degraded or a black hole, there is no after.\n"
+    "The report distinguishes three periods: collectives that end before the first timed fault\n"
+    "of a NIC (before), those that start after the last revival (after), and all others\n"
+    "(during). While a NIC stays killed, degraded or a black hole, there is no after.\n"
     "\n"
-    "A rank that others started joins them if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
+    "The command joins ranks that others start if HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS\n"
     "(ADDRESS:PORT) are set, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does,\n"
     "or if a launcher with PMIx started it: mpirun of Open MPI, srun --mpi=pmix.\n";
 
 constexpr const char* kInfoNics =
-    "a list as for `hawser run --nic`: says of each NIC of this host whether it is chosen, and why";
+    "a list as for `hawser run --nic`: shows which NICs of this host it chooses, and why";
 
 constexpr const char* kStormFooter =
     "  hawser storm --seeds 1..10000          a swarm, on all processors\n"
-    "  hawser storm --seed 42 --trace         what happened in one: storm-42.txt, storm-42.json\n"
-    "  hawser storm --seed 42 --shrink        what of it the failure needs: storm-42.plan.json\n"
+    "  hawser storm --seed 42 --trace         the timeline of one: storm-42.txt, storm-42.json\n"
+    "  hawser storm --seed 42 --shrink        the part that the failure needs: storm-42.plan.json\n"
     "  hawser storm --plan storm-42.plan.json\n"
     "\n"
-    "Exit status: 0 nothing is wrong; 1 a storm failed; 2 bad options or files, or no room for "
-    "the\n"
-    "report; 130 interrupted before anything failed.\n";
+    "Exit status: 0 no storm failed; 1 a storm failed; 2 bad options or files, or no room for the\n"
+    "report; 130 interrupted before any storm failed.\n";
 
 constexpr const char* kSimFooter =
-    "  hawser sim bench/plans/spraying.json                into the folder spraying\n"
-    "  hawser sim plan.json --check                        what is wrong with it, if anything\n"
+    "  hawser sim bench/plans/spraying.json                writes to the folder spraying\n"
+    "  hawser sim plan.json --check                        checks the plan, and runs nothing\n"
     "\n"
     "Writes runs.csv (a line a run), flows.csv (a line a flow), series.csv (bytes over time) and\n"
-    "report.html, which needs no other file. What a plan says is in docs/lab/experiments.md.\n"
-    "Files that it names are looked for beside it, then in the folder that HAWSER_WORKLOADS "
-    "names.\n"
+    "report.html, which needs no other file. docs/lab/experiments.md describes plans.\n"
+    "Hawser looks for the files that a plan names beside the plan, then in the folder that\n"
+    "HAWSER_WORKLOADS names.\n"
     "\n"
-    "Exit status: 0 what the plan expects holds; 1 it doesn't, or a run died; 2 bad options, a\n"
-    "malformed plan, a file that is missing, or a folder that can't be written; 130 interrupted:\n"
-    "there are results of the runs that were done.\n";
+    "Exit status: 0 the plan's expectation holds; 1 it does not hold, or a run died; 2 bad\n"
+    "options, a malformed plan, a missing file, or a folder that can't be written; 130\n"
+    "interrupted: the results of the runs that ended are written.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
   auto joining = hawser::tool::joining_from_environment();
@@ -87,10 +84,10 @@ struct InfoOptions {
 
 CLI::App* add_info(CLI::App& app, InfoOptions& options) {
   CLI::App* const command =
-      app.add_subcommand("info", "NICs and limits of this host, and every tunable");
+      app.add_subcommand("info", "show the NICs and limits of this host, and every tunable");
   command
       ->add_option("--to", options.to,
-                   "the ways of this host's UDP NICs to that address, and their MTUs, alone")
+                   "show only the routes of this host's UDP NICs to that address, and their MTUs")
       ->type_name("ADDRESS");
   command->add_option("--nics", options.nics, kInfoNics)->type_name("LIST");
   return command;
@@ -118,11 +115,12 @@ int command(int argc, char** argv) {
   InfoOptions info;
   CLI::App* const info_command = add_info(app, info);
   CLI::App* const storm_command = app.add_subcommand(
-      "storm", "try to break the protocol: runs in virtual time, all of it drawn from a seed");
+      "storm",
+      "try to break the protocol with random runs in virtual time, each drawn from a seed");
   storm_command->footer(kStormFooter);
   hawser::tool::StormOptionParser storm_parser(*storm_command);
   CLI::App* const sim_command = app.add_subcommand(
-      "sim", "run an experiment's plan on a simulated fabric, and write csv and a report");
+      "sim", "run an experiment's plan on a simulated fabric, and write CSV files and a report");
   sim_command->footer(kSimFooter);
   hawser::tool::SimOptionParser sim_parser(*sim_command);
   try {
@@ -132,7 +130,7 @@ int command(int argc, char** argv) {
     const std::vector<std::string> words = app.remaining();
     if (error.get_name() == "RequiredError" && !words.empty()) {
       throw hawser::tool::InputError(
-          fmt::format("'{}' is no subcommand; `hawser --help` lists them", words.front()));
+          fmt::format("'{}' is not a subcommand; `hawser --help` lists them", words.front()));
     }
     // 0 for --help, which is an exception to CLI11.
     return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);

@@ -218,7 +218,7 @@ int main(int argc, char** argv) {
   app.add_option("--seeds", options.seeds, "so many of each plan's seeds to judge by")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--jobs", options.jobs, "runs side by side, each in a process of its own")
+  app.add_option("--jobs", options.jobs, "number of concurrent runs, each in its own process")
       ->check(CLI::Range(1, 1024));
   app.add_option("--csv", options.csv, "writes each run's numbers there");
   app.add_flag("--list", options.list, "names the ablations and says what each leaves out");

@@ -80,9 +80,9 @@ Descriptor connect_to(const std::string& text, std::uint32_t timeout_ms) {
   }
   if (!race.has_way()) {
     throw BootstrapError(BootstrapFailure::unreachable,
-                         "This host has no way to the rendezvous at " + shown + ": " +
+                         "This host has no route to the rendezvous at " + shown + ": " +
                              race.reasons() +
-                             "; look at its interfaces (is lo up?), routes and firewall");
+                             "; check its interfaces (is lo up?), routes and firewall");
   }
   throw BootstrapError(BootstrapFailure::unreachable, "No rendezvous answers at " + shown +
                                                           " within " + std::to_string(timeout_ms) +
@@ -112,7 +112,7 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
   epoch_ = body.number<std::uint64_t>();
   const auto secret = body.bytes(bootstrap::kSecretBytes);
   secret_.assign(secret.begin(), secret.end());
-  if (!body.good()) throw_gone("answers what no rendezvous would");
+  if (!body.good()) throw_gone("sent an invalid answer");
   if (const auto gathered = body.rest(); !gathered.empty()) last_round_ = blobs_of(gathered);
 }
 
@@ -138,7 +138,7 @@ std::optional<std::vector<std::vector<std::byte>>> Rendezvous::try_all_gather() 
 void Rendezvous::begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
   if (blob.size() > kMaxBlobBytes) {
     throw BootstrapError(BootstrapFailure::size_mismatch,
-                         "The rendezvous takes blobs of " + std::to_string(kMaxBlobBytes) +
+                         "The rendezvous accepts blobs of " + std::to_string(kMaxBlobBytes) +
                              " bytes at most, not " + std::to_string(blob.size()));
   }
   round_deadline_ = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
@@ -155,7 +155,7 @@ std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
     const auto bytes = body.bytes(body.number<std::uint32_t>());
     one.assign(bytes.begin(), bytes.end());
   }
-  if (!body.complete()) throw_gone("answers what no rendezvous would");
+  if (!body.complete()) throw_gone("sent an invalid answer");
   return blobs;
 }
 
@@ -182,7 +182,7 @@ void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time dead
     if (sent >= 0) {
       left = left.subspan(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
-      if (!wait_for(socket_, POLLOUT, deadline)) throw_gone("takes nothing any more");
+      if (!wait_for(socket_, POLLOUT, deadline)) throw_gone("accepts no more data");
     } else if (errno != EINTR) {
       // The server may have sent the reason before it closed.
       static_cast<void>(receive(FrameType::failed, monotonic_now() + kLeaveWithin));
@@ -206,7 +206,7 @@ std::optional<Frame> Rendezvous::take(FrameType type) {
   std::array<std::byte, 16384> bytes;
   for (;;) {
     const bootstrap::Parse parsed = bootstrap::take_frame(in_, longest, frame);
-    if (parsed == bootstrap::Parse::bad) throw_gone("answers what no rendezvous would");
+    if (parsed == bootstrap::Parse::bad) throw_gone("sent an invalid answer");
     if (parsed == bootstrap::Parse::complete) break;
     const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
     if (got > 0) {
@@ -214,11 +214,11 @@ std::optional<Frame> Rendezvous::take(FrameType type) {
     } else if (got < 0 && errno == EAGAIN) {
       return std::nullopt;
     } else if (got == 0 || errno != EINTR) {
-      throw_gone("went away" + std::string(bootstrap::kWhereToLook));
+      throw_gone("closed the connection" + std::string(bootstrap::kWhereToLook));
     }
   }
   if (frame.type == FrameType::failed) throw_failure(frame);
-  if (frame.type != type) throw_gone("answers what no rendezvous would");
+  if (frame.type != type) throw_gone("sent an invalid answer");
   return frame;
 }
 

@@ -205,7 +205,7 @@ bool Race::lacks_way(Time now) {
 std::string Race::reason_of(const Attempt& attempt) const {
   std::string text;
   if (attempt.state == State::asking) {
-    text = "a program there takes the connection and says nothing";
+    text = "a program there accepts the connection but does not answer";
   } else if (attempt.is_other) {
     text = "another program answers there";
   } else if (!attempt.was_started) {

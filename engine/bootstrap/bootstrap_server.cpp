@@ -151,7 +151,7 @@ RendezvousServer::Service::Service(Descriptor listener, bootstrap::Meeting meeti
       listener_(std::move(listener)),
       wake_event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       ranks_(size) {
-  if (!wake_event_) throw system_error("No event descriptor can be opened");
+  if (!wake_event_) throw system_error("An event descriptor can't be opened");
   for (std::string& address : meeting.addresses) {
     address = bootstrap::with_port(address, bootstrap::port_of(listener_));
   }
@@ -311,7 +311,7 @@ void RendezvousServer::Service::join(Connection& connection, BodyReader body) {
   if (magic != bootstrap::kMagic || !body.complete()) return lose(connection);
   if (size != size_) {
     return refuse(connection, BootstrapFailure::size_mismatch, rank,
-                  name_ranks({rank}) + " was told that the job has " + std::to_string(size) +
+                  name_ranks({rank}) + " expects a job of " + std::to_string(size) +
                       " ranks, but the rendezvous at " + address_ + " serves " +
                       std::to_string(size_));
   }
@@ -346,7 +346,7 @@ void RendezvousServer::Service::post(Connection& connection, BodyReader body, Ti
   for (std::uint32_t other = 0; other < size_; ++other) {
     if (!ranks_[other].left) continue;
     return fail_job(BootstrapFailure::rank_left, other,
-                    name_ranks({other}) + " has left, and others wait for it");
+                    name_ranks({other}) + " has left, but other ranks wait for it");
   }
   if (posted_ == size_) answer_round();
 }
@@ -373,7 +373,7 @@ void RendezvousServer::Service::leave(Connection& connection) {
   end(connection);
   if (posted_ > 0) {
     fail_job(BootstrapFailure::rank_left, number,
-             name_ranks({number}) + " has left, and others wait for it");
+             name_ranks({number}) + " has left, but other ranks wait for it");
   }
 }
 
@@ -427,7 +427,7 @@ void RendezvousServer::Service::expire(Time now) {
     if (!ranks_[rank].posted) missing.push_back(rank);
   }
   fail_job(BootstrapFailure::timeout, missing.front(),
-           name_ranks(missing) + " did not come to the rendezvous at " + address_ + " within " +
+           name_ranks(missing) + " did not reach the rendezvous at " + address_ + " within " +
                std::to_string(waiting->timeout_ms) + " ms");
 }
 

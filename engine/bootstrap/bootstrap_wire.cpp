@@ -44,7 +44,7 @@ HostPort split(const std::string& address) {
       std::from_chars(parts.port.data(), parts.port.data() + parts.port.size(), port);
   if (parts.host.empty() || error != std::errc() || end != parts.port.data() + parts.port.size()) {
     throw BootstrapError(BootstrapFailure::bad_address,
-                         "\"" + address + "\" is no rendezvous: write HOST:PORT or [IPV6]:PORT");
+                         "\"" + address + "\" is not a rendezvous: write HOST:PORT or [IPV6]:PORT");
   }
   return parts;
 }
@@ -164,7 +164,7 @@ Meeting parse_meeting(const std::string& text) {
     const char* const end = text.data() + text.size();
     const auto [at, error] = std::from_chars(begin, end, meeting.nonce, 16);
     if (error != std::errc() || at != end || meeting.nonce == 0) {
-      throw BootstrapError(BootstrapFailure::bad_address, "\"" + text + "\" is no rendezvous");
+      throw BootstrapError(BootstrapFailure::bad_address, "\"" + text + "\" is not a rendezvous");
     }
   }
   for (;;) {
@@ -249,7 +249,7 @@ Descriptor listen_on_any(const std::vector<Endpoint>& endpoints, const std::stri
   }
   const std::string text = "The rendezvous can't listen at " + address;
   if (code == EADDRINUSE) {
-    throw BootstrapError(BootstrapFailure::port_in_use, text + ": another program has that port");
+    throw BootstrapError(BootstrapFailure::port_in_use, text + ": another program uses that port");
   }
   if (code == EADDRNOTAVAIL) {
     throw BootstrapError(BootstrapFailure::bad_address, text + ": this host has no such address");
@@ -273,7 +273,7 @@ std::uint16_t port_of(const Descriptor& socket) {
   Endpoint own;
   own.bytes = sizeof own.storage;
   if (::getsockname(socket.get(), own.get(), &own.bytes) != 0) {
-    throw system_error("The rendezvous doesn't know its port");
+    throw system_error("The rendezvous can't find out its port");
   }
   return port_of(own);
 }

@@ -37,7 +37,7 @@ inline constexpr std::size_t kHereBytes = 8;
 // Ends a sentence about a server that isn't there. Most often the server could not start, and
 // reported that elsewhere.
 inline constexpr std::string_view kWhereToLook =
-    "; look at the messages of the process that serves it (a launcher, or rank 0)";
+    "; check the messages of the process that serves it (a launcher, or rank 0)";
 
 inline constexpr std::uint32_t kNoRank = 0xffffffffu;
 // Longest body that a rank may send.

@@ -49,7 +49,7 @@ void refuse_if_several(const std::string& who, const std::string& rank, const ch
   const auto size = number(size_name);
   if (!size || *size <= 1) return;
   throw Error(rank + ", " + size_name + "=" + std::to_string(*size) + ": " + who +
-              " started this process without PMIx, so that it can't find the others; " + advice +
+              " started this process without PMIx, so it can't find the other ranks; " + advice +
               ", or set HAWSER_RANK, HAWSER_SIZE and HAWSER_RENDEZVOUS (ADDRESS:PORT of rank 0's "
               "host)");
 }
@@ -93,13 +93,13 @@ bool started_by_pmix() {
     const bool has_step_tasks = variable("SLURM_STEP_NUM_TASKS").has_value();
     const char* const name = has_step_tasks ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
     refuse_if_several("srun", "SLURM_PROCID=" + *rank, name,
-                      "start the ranks by `srun --mpi=pmix` (`srun --mpi=list` tells whether this "
-                      "Slurm has it)");
+                      "start the ranks with `srun --mpi=pmix` (`srun --mpi=list` shows whether "
+                      "this Slurm supports it)");
   }
   if (const auto rank = variable("PMI_RANK")) {
     refuse_if_several("a PMI launcher", "PMI_RANK=" + *rank, "PMI_SIZE",
-                      "start the ranks by a launcher with PMIx (Open MPI's mpirun, `srun "
-                      "--mpi=pmix`)");
+                      "start the ranks with a launcher that supports PMIx (Open MPI's mpirun, "
+                      "`srun --mpi=pmix`)");
   }
   return false;
 }

@@ -27,7 +27,7 @@ PmixJob::PmixJob(std::unique_ptr<Pmix> pmix) : pmix_(std::move(pmix)) {
     const auto size = pmix_->number_of_job("pmix.job.size");
     if (!size) {
       throw PmixError("PMIx_Get(pmix.job.size)",
-                      "the launcher does not say how many ranks there are; set HAWSER_RANK, "
+                      "the launcher does not provide the number of ranks; set HAWSER_RANK, "
                       "HAWSER_SIZE and HAWSER_RENDEZVOUS instead");
     }
     place_.size = *size;
@@ -61,20 +61,21 @@ std::string PmixJob::meet(const std::string& own, std::uint32_t timeout_ms) {
   if (place_.rank == 0) pmix_->put(kKey, kAddress + own);
   if (!pmix_->fence(timeout_ms)) {
     open_ = false;  // finalizing would wait for the missing ranks
-    throw PmixError("PMIx_Fence",
-                    "not all " + std::to_string(place_.size) + " ranks came within " +
-                        seconds_of(timeout_ms) +
-                        "; the messages of the others say which one ended, or could not start");
+    throw PmixError(
+        "PMIx_Fence",
+        "not all " + std::to_string(place_.size) + " ranks joined within " +
+            seconds_of(timeout_ms) +
+            "; the messages of the other ranks show which one ended or could not start");
   }
   std::string told = kAddress + own;
   if (place_.rank != 0) {
     const auto got = pmix_->get(0, kKey, timeout_ms);
     if (!got || got->empty()) {
       open_ = got.has_value();
-      throw PmixError("PMIx_Get(hawser.rendezvous)",
-                      "nothing of rank 0's address within " + seconds_of(timeout_ms) +
-                          "; rank 0's messages say why, or set HAWSER_RENDEZVOUS to an "
-                          "ADDRESS:PORT of its host");
+      throw PmixError(
+          "PMIx_Get(hawser.rendezvous)",
+          "rank 0's address did not arrive within " + seconds_of(timeout_ms) +
+              "; check rank 0's messages, or set HAWSER_RENDEZVOUS to an ADDRESS:PORT of its host");
     }
     told = *got;
   }

@@ -99,7 +99,7 @@ class Library : public Pmix {
 
   std::uint32_t init() override {
     check("PMIx_Init", init_(&self_, nullptr, 0),
-          "; PMIX_RANK is set, but does the launcher that set it still run?");
+          "; PMIX_RANK is set: check that the launcher that set it still runs");
     return self_.rank;
   }
 
@@ -134,7 +134,7 @@ class Library : public Pmix {
     check("PMIx_Fence", status, "");
     static_cast<void>(held.release());  // the callback frees it
     if (!answer->wait(timeout_ms)) return false;
-    check("PMIx_Fence", answer->status(), "; a rank may have ended before it came here");
+    check("PMIx_Fence", answer->status(), "; a rank may have ended before this call");
     return true;
   }
 
@@ -155,7 +155,8 @@ class Library : public Pmix {
   void find(Function& function, const char* name) {
     void* const symbol = ::dlsym(handle_, name);
     if (symbol == nullptr) {
-      throw PmixError(name, std::string("it is not in ") + kLibrary + "; is it PMIx?");
+      throw PmixError(name, std::string("the symbol is missing in ") + kLibrary +
+                                "; check that this library is PMIx");
     }
     function = reinterpret_cast<Function>(symbol);
   }

@@ -86,7 +86,7 @@ static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
 static_assert(same(hawser::Reason::count_, HAWSER_REASON_STALE_EPOCH + 1) &&
                   same(hawser::TraceKind::count_, HAWSER_TRACE_RECEIVE_COMPLETED + 1) &&
                   same(hawser::Event::Kind::count_, HAWSER_PEER_REFUSED + 1),
-              "one that hawser.h does not have");
+              "hawser.h lacks an enumerator");
 static_assert(same(hawser::Blame::nobody, HAWSER_BLAME_NOBODY) &&
               same(hawser::Blame::local_nic, HAWSER_BLAME_LOCAL_NIC) &&
               same(hawser::Blame::remote_nic, HAWSER_BLAME_REMOTE_NIC) &&
@@ -108,28 +108,29 @@ struct Gauge {
   std::uint64_t hawser::EndpointStats::*field;
 };
 constexpr auto kGauges = std::to_array<Gauge>({
-    {"operations_pending", "operations that were taken and are not over",
+    {"operations_pending", "operations accepted and not yet completed",
      &hawser::EndpointStats::operations_pending},
     {"packets_in_flight", "unacknowledged packets", &hawser::EndpointStats::packets_in_flight},
-    {"sends_unreleased", "sends with their final status whose bytes a NIC still holds",
+    {"sends_unreleased", "completed sends whose bytes a NIC still holds",
      &hawser::EndpointStats::sends_unreleased},
     {"buffers_in_use", "packet buffers outside the pool", &hawser::EndpointStats::buffers_in_use},
-    {"unexpected_bytes_held", "payload that waits for its receive",
+    {"unexpected_bytes_held", "payload bytes that wait for their receive",
      &hawser::EndpointStats::unexpected_bytes_held},
     {"messages_unmatched", "messages without a receive, claimed ones included",
      &hawser::EndpointStats::messages_unmatched},
     {"messages_claimed", "claimed messages", &hawser::EndpointStats::messages_claimed},
-    {"peers_awake", "peers with all their state", &hawser::EndpointStats::peers_awake},
-    {"peers_at_rest", "peers kept as a record alone", &hawser::EndpointStats::peers_at_rest},
+    {"peers_awake", "peers with their full state", &hawser::EndpointStats::peers_awake},
+    {"peers_at_rest", "resting peers, kept only as a record of their session",
+     &hawser::EndpointStats::peers_at_rest},
     {"registrations", "registrations of memory, by the program and by the cache",
      &hawser::EndpointStats::registrations},
-    {"registered_bytes", "bytes in them", &hawser::EndpointStats::registered_bytes},
+    {"registered_bytes", "bytes of registered memory", &hawser::EndpointStats::registered_bytes},
 });
 constexpr std::size_t kGaugesAt = hawser::kCounters.size();
 constexpr std::size_t kDropsAt = kGaugesAt + kGauges.size();
 constexpr std::size_t kStats = kDropsAt + hawser::kDropReasons;
 static_assert(kStats * sizeof(std::uint64_t) == sizeof(hawser::EndpointStats),
-              "a gauge that is not in kGauges");
+              "kGauges lacks a gauge");
 
 std::uint64_t stat_of(const hawser::EndpointStats& stats, std::size_t i) {
   if (i < kGaugesAt) return stats.*hawser::kCounters[i].field;

@@ -18,7 +18,7 @@ namespace hawser::engine {
 // Throws Error, with `whose` in its text.
 [[nodiscard]] inline Descriptor make_event_descriptor(const std::string& whose) {
   Descriptor fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!fd) throw system_error(whose + ": no event descriptor can be made");
+  if (!fd) throw system_error(whose + ": an event descriptor can't be opened");
   return fd;
 }
 

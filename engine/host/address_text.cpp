@@ -25,7 +25,7 @@ std::string ip_text(int family, const std::byte* bytes) {
 std::string udp_text(const NicAddress& address) {
   using Layout = engine::UdpAddressLayout;
   const auto family = std::to_integer<int>(address.bytes[Layout::kFamily]);
-  if (family != 4 && family != 6) return "udp of a malformed address";
+  if (family != 4 && family != 6) return "udp with a malformed address";
   const auto port = [&](std::size_t at) {
     return std::to_string(std::to_integer<unsigned>(address.bytes[at]) << 8 |
                           std::to_integer<unsigned>(address.bytes[at + 1]));
@@ -36,7 +36,7 @@ std::string udp_text(const NicAddress& address) {
 
 std::string verbs_text(const NicAddress& bytes) {
   engine::VerbsAddress address;
-  if (!from_nic_address(bytes, address)) return "verbs of a malformed address";
+  if (!from_nic_address(bytes, address)) return "verbs with a malformed address";
   if (address.link == engine::VerbsAddress::Link::infiniband) {
     return "InfiniBand LID " + std::to_string(address.lid);
   }
@@ -60,7 +60,7 @@ std::string nic_text(const NicAddress& address) {
 
 std::string describe_address(std::span<const std::byte> address) {
   proto::ParsedAddress parsed;
-  if (!proto::parse_address(address, parsed)) return "no address of an endpoint";
+  if (!proto::parse_address(address, parsed)) return "not an endpoint's address";
   std::string text = "endpoint " + std::to_string(parsed.endpoint_id) + ": ";
   std::string comma;
   for (const auto& record : parsed.nic_records()) {

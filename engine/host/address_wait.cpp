@@ -18,8 +18,8 @@ std::string seconds_of_wait() { return std::to_string(kMostPauses * kPauseMs / 1
 
 [[noreturn]] void refuse_duplicate(const std::string& name) {
   throw Error(name +
-              ": another host of the link has this address (duplicate address detection failed); "
-              "give this host another one, or remove it there and add it here anew");
+              ": another host on the link has this address (duplicate address detection failed); "
+              "give this host another address, or remove the address there and add it here again");
 }
 
 }  // namespace
@@ -37,8 +37,8 @@ void await_address(const std::string& name, const AddressWaitHooks& hooks) {
     if (pauses < kMostPauses) hooks.pause();
   }
   throw Error(name + ": the address is still tentative after " + seconds_of_wait() +
-              ", as duplicate address detection has not ended; look whether its interface is up "
-              "(`ip -6 address show tentative`), or add it with `nodad`");
+              ", as duplicate address detection has not ended; check that its interface is up (`ip "
+              "-6 address show tentative`), or add the address with `nodad`");
 }
 
 void await_address(const std::string& name, const in6_addr& ip, std::uint32_t interface) {

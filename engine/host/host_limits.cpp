@@ -88,7 +88,7 @@ LimitRow socket_buffers(const HostLimits& limits, const Tunables& tunables) {
   if (limits.may_exceed_rmem_max) {
     row.value += " (this process may exceed it)";
   } else if (limits.rmem_max_bytes && *limits.rmem_max_bytes < tunables.nic_receive_bytes) {
-    row.advice = "UDP NICs ask for " + bytes_text(tunables.nic_receive_bytes) +
+    row.advice = "UDP NICs request " + bytes_text(tunables.nic_receive_bytes) +
                  " (nic_receive_bytes) and lose packets in bursts with less: sysctl -w "
                  "net.core.rmem_max=" +
                  std::to_string(tunables.nic_receive_bytes);

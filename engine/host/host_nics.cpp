@@ -74,7 +74,7 @@ void look_for_obstacles(HostNic& nic, const sockaddr* address,
   if (nic.address_state == AddressState::tentative) {
     nic.obstacle = "duplicate address detection has not ended";
   } else if (nic.address_state == AddressState::duplicate) {
-    nic.obstacle = "another host of the link has this address";
+    nic.obstacle = "another host on the link has this address";
   } else if (nic.up) {
     nic.obstacle = socket_refusal(address);
   }

@@ -43,7 +43,7 @@ std::string unfitness(const HostNic& nic) {
     case AddressState::tentative:
       return "its address is tentative: duplicate address detection has not ended";
     case AddressState::duplicate:
-      return "its address is a duplicate: another host of the link has it";
+      return "its address is a duplicate: another host on the link has it";
   }
   if (!nic.obstacle.empty()) return nic.obstacle;
   return nic.up ? std::string() : nic.device + " is down";
@@ -120,7 +120,7 @@ class Chooser {
       if (is_udp(one->nic) && !devices_.insert(one->nic.device).second) {
         one->reason = one->nic.device + " is in use by another of its addresses";
       } else if (choice_.nics.size() == kMostNics) {
-        one->reason = "the choice has " + std::to_string(kMostNics) + " NICs, which is the most";
+        one->reason = "the choice has " + std::to_string(kMostNics) + " NICs, which is the maximum";
       } else {
         one->chosen = true;
         one->reason = reason;
@@ -130,7 +130,7 @@ class Chooser {
   }
 
   static void leave_loopback(Group& group) {
-    prefer_others(group, "loopback, and there are others",
+    prefer_others(group, "loopback, and there are other NICs",
                   [](const HostNic& nic) { return nic.loopback; });
   }
   static void leave_bridges(Group& group) {
@@ -170,7 +170,7 @@ class Chooser {
 
   [[nodiscard]] std::string complaint() const {
     std::string text = items_.empty()
-                           ? "This host has no NIC that can be used"
+                           ? "This host has no usable NIC"
                            : "NICs \"" + std::string(list_) + "\" choose no NIC of this host";
     std::string comma = ": ";
     for (const NicCandidate& candidate : choice_.candidates) {
@@ -186,7 +186,7 @@ class Chooser {
     for (const NicCandidate& candidate : choice_.candidates) tell_of(candidate);
     for (const NicItem* item : without_match_) {
       choice_.notes.push_back("NICs \"" + std::string(list_) + "\": " + item->text +
-                              " matches nothing of this host that can be used");
+                              " matches no usable NIC of this host");
     }
     for (const NicItem& item : items_) tell_of_prefix(item);
   }
@@ -215,8 +215,8 @@ class Chooser {
     for (const NicCandidate& candidate : choice_.candidates) {
       if (!candidate.chosen || !candidate.nic.device.starts_with(item.pattern)) continue;
       choice_.notes.push_back("NICs \"" + std::string(list_) + "\": !" + item.text +
-                              " leaves nothing out, not " + candidate.nic.device +
-                              " either; write !" + item.text + "* for all names that begin so");
+                              " excludes nothing, not even " + candidate.nic.device + "; write !" +
+                              item.text + "* to exclude all names with that beginning");
       return;
     }
   }

@@ -63,7 +63,7 @@ IpPrefix parse_prefix(std::string_view text) {
     if (prefix) prefix->bits = bits;
   }
   if (!prefix) {
-    refuse(text, "is no prefix: write net:ADDRESS/BITS, as in net:10.0.0.0/8 or net:fd00::/8");
+    refuse(text, "is not a prefix: write net:ADDRESS/BITS, as in net:10.0.0.0/8 or net:fd00::/8");
   }
   return *prefix;
 }

@@ -27,9 +27,9 @@ NicSpec parse_nic_spec(std::string_view text) {
   const std::size_t colon = text.find(':');
   const auto kind = std::ranges::find(kKinds, text.substr(0, colon), &Kind::name);
   if (kind == kKinds.end()) {
-    throw Error("NIC \"" + std::string(text) +
-                "\" is of no kind that this build has: write udp:ADDRESS, verbs:DEVICE or "
-                "memory:FABRIC");
+    throw Error(
+        "NIC \"" + std::string(text) +
+        "\" has no kind that this build knows: write udp:ADDRESS, verbs:DEVICE or memory:FABRIC");
   }
   NicSpec spec{kind->driver, {}};
   if (colon != std::string_view::npos) spec.where = text.substr(colon + 1);

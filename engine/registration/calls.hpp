@@ -20,7 +20,8 @@ inline Status told(Status status, const std::string& sentence, std::string* why)
 
 inline Status told_closed(std::string* why) {
   return told(Status::endpoint_closed,
-              "The endpoint is closed, and nothing more is sent; register at another one", why);
+              "The endpoint is closed and sends nothing more; register the memory at another one",
+              why);
 }
 
 template <class OnDatapath>
@@ -41,8 +42,7 @@ Status add_registration(Registrations& registrations, const DmabufRange& range,
                         OnDatapath on_datapath, RegistrationId& registration, std::string* why) {
   if (range.fd < 0) {
     return told(Status::invalid_argument,
-                "A dma-buf is named by its descriptor, which is not negative; export one first",
-                why);
+                "The descriptor of a dma-buf can't be negative; export the dma-buf first", why);
   }
   const proto::MemoryRange memory{static_cast<const std::byte*>(range.address), range.bytes,
                                   range.fd, range.offset};

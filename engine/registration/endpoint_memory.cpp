@@ -19,8 +19,7 @@ bool is_wanted(const Tunables& tunables) {
 std::string complaint(const Tunables& tunables, std::shared_ptr<Userfault>& userfault) {
   if (!is_wanted(tunables)) return "its tunables turn it off";
   if (!registered_memory_survives_fork()) {
-    return "after a fork the device would read other pages than the program writes (Linux 5.12 "
-           "copies them in time)";
+    return "after a fork the device would read stale pages (Linux 5.12 or later prevents that)";
   }
   std::string why;
   userfault = Userfault::shared(why);
@@ -34,7 +33,7 @@ EndpointMemory::EndpointMemory(const Tunables& tunables, const std::vector<proto
       wake_(make_event_descriptor("Registration")),
       registrations_(tunables.max_registrations, pinning_, [this] { wake(); }) {
   if (pinning_.empty()) {
-    why_no_cache_ = "no NIC asks for registered memory";
+    why_no_cache_ = "no NIC needs registered memory";
     return;
   }
   start_cache(tunables);
@@ -91,11 +90,11 @@ void EndpointMemory::tell_of_refusal() {
   told_of_refusal_ = true;
   log_warning(
       refusal == Status::lock_limit
-          ? std::string_view(
-                "Memory of sends can't be locked for the devices, and is copied; raise "
-                "the limit (`ulimit -l unlimited`, or memlock in "
-                "/etc/security/limits.conf), or lower registration_cache_bytes")
-          : std::string_view("A device refuses to register memory of sends, which is copied"));
+          ? std::string_view("The memory of sends can't be locked for the devices, so the engine "
+                             "copies it; raise the limit (`ulimit -l unlimited`, or memlock in "
+                             "/etc/security/limits.conf), or lower registration_cache_bytes")
+          : std::string_view(
+                "A device refuses to register the memory of sends, so the engine copies it"));
 }
 
 void EndpointMemory::add_to(EndpointStats& stats) const {
@@ -115,10 +114,10 @@ void EndpointMemory::add_to(EndpointStats& stats) const {
 
 std::string describe_registration_cache(const Tunables& tunables) {
   std::shared_ptr<Userfault> userfault;
-  const std::string why = verbs_ports().empty() ? "no NIC here asks for registered memory"
+  const std::string why = verbs_ports().empty() ? "no NIC of this host needs registered memory"
                                                 : complaint(tunables, userfault);
   if (!why.empty()) return "off: " + why;
-  return "on: what is sent is registered, until it is unmapped";
+  return "on: the memory of sends stays registered until it is unmapped";
 }
 
 }  // namespace hawser::engine

@@ -26,8 +26,8 @@ std::span<const RangeMap::Row> RangeMap::held_by(const PageRange& range) const {
 }
 
 void RangeMap::add(const PageRange& range, std::uint32_t name) {
-  HAWSER_ASSERT(rows_.size() < rows_.capacity(), "a range beyond what there is room for");
-  HAWSER_ASSERT(holders_of(range).empty() && held_by(range).empty(), "a range within another one");
+  HAWSER_ASSERT(rows_.size() < rows_.capacity(), "no room for another range");
+  HAWSER_ASSERT(holders_of(range).empty() && held_by(range).empty(), "a range inside another one");
   rows_.insert(std::ranges::upper_bound(rows_, range.begin, {}, begin_of), Row{range, name});
 }
 

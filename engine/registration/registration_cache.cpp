@@ -109,7 +109,7 @@ void RegistrationCache::turn() {
 
 void RegistrationCache::answered(Slot slot, bool registered) {
   Entry& entry = entries_[slot];
-  HAWSER_ASSERT(entry.state == State::registering, "an answer to no question");
+  HAWSER_ASSERT(entry.state == State::registering, "an answer without a request");
   if (registered) {
     ++stats_.made;
     entry.state = State::ready;
@@ -127,7 +127,7 @@ void RegistrationCache::answered(Slot slot, bool registered) {
 
 void RegistrationCache::gone(Slot slot) {
   Entry& entry = entries_[slot];
-  HAWSER_ASSERT(entry.state == State::dropping, "gone without having been dropped");
+  HAWSER_ASSERT(entry.state == State::dropping, "an entry is gone that was not dropped");
   bytes_ -= entry.pages.bytes();
   leaving_bytes_ -= entry.pages.bytes();
   --leaving_;
@@ -159,7 +159,7 @@ void RegistrationCache::retire(Slot slot) {
 
 void RegistrationCache::free(Slot slot) {
   Entry& entry = entries_[slot];
-  HAWSER_ASSERT(entry.state == State::refused, "a registration that nobody ends");
+  HAWSER_ASSERT(entry.state == State::refused, "an entry is freed that was not refused");
   hide(entry);
   unlink(slot);
   --refused_;

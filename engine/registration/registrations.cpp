@@ -26,20 +26,20 @@ std::string complaint_of(Status status, const proto::MemoryRange& range, const s
              " can't be locked for the device; raise the limit (`ulimit -l unlimited`, or memlock "
              "in /etc/security/limits.conf), or deregister something";
     case Status::invalid_argument:
-      return what + " to register are not all mapped; register memory that exists";
+      return what + " are not all mapped; register only memory that is mapped";
     case Status::unsupported:
       return nic +
-             " takes no dma-buf; register memory of this process, which the device's data is "
-             "copied to";
+             " does not support dma-bufs; copy the device's data to memory of this process, and "
+             "register that";
     default:
       if (range.dmabuf >= 0) {
         return what +
-               " of a dma-buf can't be registered: the device refuses, or is away; try again, or "
+               " of a dma-buf can't be registered: the device refuses, or is absent; try again, or "
                "send from memory of this process";
       }
       return what +
-             " can't be registered: the device refuses; send without registering them, "
-             "which copies";
+             " can't be registered: the device refuses; send without registering them, and the "
+             "engine copies them";
   }
 }
 
@@ -54,25 +54,25 @@ Status Registrations::take(const proto::MemoryRange& range, RegistrationId& id, 
       range.bytes > std::numeric_limits<std::uintptr_t>::max() -
                         reinterpret_cast<std::uintptr_t>(range.data)) {
     why =
-        "Memory to register has an address and at least one byte, and doesn't reach beyond the "
-        "end of the addresses; pass the buffer that is sent from";
+        "Memory to register must have an address and at least one byte, and must end within the "
+        "address space; pass the buffer of the sends";
     return Status::invalid_argument;
   }
   if (range.dmabuf >= 0 && pinning_.empty()) {
     why =
-        "No NIC of this endpoint takes dma-bufs; use a NIC of an RDMA device, or send from memory "
-        "of this process";
+        "No NIC of this endpoint supports dma-bufs; use a NIC of an RDMA device, or send from "
+        "memory of this process";
     return Status::unsupported;
   }
   if (range.dmabuf >= 0 && !pinning_.has_all()) {
     why =
-        "Not every NIC of this endpoint is of an RDMA device: another one would have the processor "
-        "read the dma-buf; make an endpoint of verbs NICs alone, or send from memory of this "
-        "process";
+        "Not every NIC of this endpoint belongs to an RDMA device: for the others the processor "
+        "would have to read the dma-buf; create an endpoint of verbs NICs only, or send from "
+        "memory of this process";
     return Status::unsupported;
   }
   if (range.dmabuf >= 0 && ::fcntl(range.dmabuf, F_GETFD) == -1) {
-    why = "The dma-buf's descriptor isn't open; pass the one that its exporter has given";
+    why = "The dma-buf's descriptor isn't open; pass the one that its exporter returned";
     return Status::invalid_argument;
   }
   std::size_t index = 0;
@@ -101,14 +101,15 @@ Status Registrations::reserve(const proto::MemoryRange& range, std::size_t& inde
     return row.state != State::free && range.data < row.begin + row.bytes && row.begin < end;
   });
   if (overlaps) {
-    why = "The memory overlaps a registration that stands; use that one, or deregister it first";
+    why = "The memory overlaps an existing registration; use that one, or deregister it first";
     return Status::overlapping;
   }
   const auto free = std::ranges::find(rows_, State::free, &Row::state);
   index = static_cast<std::size_t>(free - rows_.begin());
   if (index >= limit_) {
     why = std::to_string(limit_) +
-          " registrations stand, which is max_registrations; deregister one, or raise the tunable";
+          " registrations exist, which is the limit max_registrations; deregister one, or raise "
+          "the tunable";
     return Status::again;
   }
   if (free == rows_.end()) rows_.emplace_back();
@@ -151,14 +152,16 @@ Status Registrations::end(RegistrationId id, End how, bool& finish, std::string&
   const std::lock_guard lock(mutex_);
   Row* const row = find(id);
   if (row == nullptr || row->state != State::standing) {
-    why = "There is no such registration; it was deregistered before, or is another endpoint's";
+    why =
+        "There is no such registration: it was deregistered already, or belongs to another "
+        "endpoint";
     return Status::unknown_operation;
   }
   const bool read = pinning_.is_reading(row->pins);
   if (read && how == End::now) {
     why =
-        "A NIC still reads from the memory; poll until the sends from it have completed, and "
-        "deregister it then";
+        "A NIC still reads from the memory; poll until the sends from it have completed, then "
+        "deregister it";
     return Status::in_use;
   }
   pinning_.forget(row->pins);

@@ -43,15 +43,15 @@ Descriptor open_userfaultfd() {
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
   Descriptor fd(static_cast<int>(::syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY)));
   if (!fd && errno == EINVAL) fd = Descriptor(static_cast<int>(::syscall(SYS_userfaultfd, kFlags)));
-  if (!fd) throw system_error("the kernel gives this process no userfaultfd");
+  if (!fd) throw system_error("the kernel denies this process a userfaultfd");
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = kEvents;
   if (::ioctl(fd.get(), UFFDIO_API, &api) != 0) {
-    throw system_error("the kernel's userfaultfd doesn't tell of unmapped memory");
+    throw system_error("the kernel's userfaultfd doesn't report unmapped memory");
   }
   if ((api.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) == 0) {
-    throw Error("the kernel's userfaultfd has no write protection (Linux 5.7 has)");
+    throw Error("the kernel's userfaultfd lacks write protection (Linux 5.7 or later has it)");
   }
   return fd;
 }
@@ -75,7 +75,7 @@ std::shared_ptr<Userfault> Userfault::shared(std::string& why) {
 
 Userfault::Userfault()
     : events_(open_userfaultfd()), stop_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (!stop_) throw system_error("no event descriptor can be made");
+  if (!stop_) throw system_error("an event descriptor can't be opened");
   static const int once = ::pthread_atfork(nullptr, nullptr, close_inherited);
   static_cast<void>(once);
   inherited.store(events_.get());

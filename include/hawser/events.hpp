@@ -31,45 +31,47 @@
 namespace hawser {
 
 // X(name, text)
-#define HAWSER_REASONS(X)                                                                        \
-  X(none, "no reason")                                                                           \
-  X(driver, "the driver of the NIC says so")                                                     \
-  X(peer_said, "the peer says so of its NIC")                                                    \
-  X(moved, "the address of a NIC has changed")                                                   \
-  X(silence, "younger packets of other paths were acknowledged")                                 \
-  X(requests, "what was sent on it was asked for again, round after round")                      \
-  X(probe_timeouts, "probe timeouts in a row, while the peer was heard on other paths")          \
-  X(only_small,                                                                                  \
-    "packets of a fragment's size are lost, small ones pass: compare the MTUs of switches")      \
-  X(unanswered, "probes were not answered")                                                      \
-  X(answered, "a packet of the path was acknowledged")                                           \
-  X(proven, "full-size probes were acknowledged in a row")                                       \
-  X(asked, "an operation or connect asks for the session")                                       \
-  X(handshake, "the handshake is through")                                                       \
-  X(status, "the event's status says why")                                                       \
-  X(witnesses, "its paths are dead, and those at their other ends are alive elsewhere")          \
-  X(works_again, "packets pass again")                                                           \
-  X(wider_verdict, "a verdict on one of the link's NICs explains it")                            \
-  X(session_ended, "the session is over")                                                        \
-  X(no_way, "the driver of the NIC finds no way to the other NIC")                               \
-  X(awaits_path, "what is to be sent waits for a path that carries data")                        \
-  X(awaits_answer, "the peer does not say what became of a message")                             \
-  X(awaits_fragments, "the rest of a message does not come, however often it is asked for")      \
-  X(awaits_message, "a message does not come, and later ones of its sender wait for it")         \
-  X(no_place, "max_peers are in use, and none of their sessions has ended")                      \
-  X(never_heard,                                                                                 \
-    "no packet of the peer ever came here: look whether it runs, whether its address is of "     \
-    "now, whether both have one job secret, and whether a firewall is between them")             \
-  X(unheard,                                                                                     \
-    "no packet of the peer came for peer_timeout: it has died or hangs, or no way leads "        \
-    "here from it any more")                                                                     \
-  X(one_way,                                                                                     \
-    "the peer was heard, and yet answered nothing: packets come from it and none reaches "       \
-    "it, so compare routes and firewalls of that direction")                                     \
-  X(nics_down, "every NIC of this endpoint is down: look at its links (`ip link`, `rdma link`)") \
-  X(stale_epoch,                                                                                 \
-    "the peer has a session with another process of this endpoint's id, whose epoch is no "      \
-    "lower: give each process an id of its own, and one that starts anew a higher epoch")
+#define HAWSER_REASONS(X)                                                                          \
+  X(none, "no reason")                                                                             \
+  X(driver, "the NIC's driver reported it")                                                        \
+  X(peer_said, "the peer reported it for its own NIC")                                             \
+  X(moved, "the address of a NIC has changed")                                                     \
+  X(silence, "the path is silent, while later packets on other paths were acknowledged")           \
+  X(requests, "the peer requested the path's fragments again in several rounds in a row")          \
+  X(probe_timeouts,                                                                                \
+    "several probe timeouts in a row expired, while the peer was heard on other paths")            \
+  X(only_small,                                                                                    \
+    "full-size packets are lost, while small ones pass: compare the MTUs of the switches")         \
+  X(unanswered, "the path's probes were not answered")                                             \
+  X(answered, "a packet of the path was acknowledged")                                             \
+  X(proven, "several full-size probes in a row were acknowledged")                                 \
+  X(asked, "an operation or a connect needs the session")                                          \
+  X(handshake, "the handshake has completed")                                                      \
+  X(status, "the event's status gives the reason")                                                 \
+  X(witnesses, "its paths are dead, while the NICs at their other ends work on other paths")       \
+  X(works_again, "packets pass again")                                                             \
+  X(wider_verdict, "a verdict on one of the link's NICs explains it")                              \
+  X(session_ended, "the session has ended")                                                        \
+  X(no_way, "the NIC's driver finds no route to the remote NIC")                                   \
+  X(awaits_path, "data to send waits for a path that carries data")                                \
+  X(awaits_answer, "the peer does not report the status of a message")                             \
+  X(awaits_fragments,                                                                              \
+    "the missing fragments of a message do not arrive, although they were requested repeatedly")   \
+  X(awaits_message, "a message does not arrive, and later messages of its sender wait for it")     \
+  X(no_place, "all max_peers places are in use, and none of their sessions has ended")             \
+  X(never_heard,                                                                                   \
+    "no packet from the peer ever arrived: check that it runs, that its address is current, that " \
+    "both ends have the same job secret, and that no firewall is between them")                    \
+  X(unheard,                                                                                       \
+    "no packet from the peer arrived for peer_timeout: it has died or hangs, or its packets no "   \
+    "longer reach this host")                                                                      \
+  X(one_way,                                                                                       \
+    "packets from the peer arrive, but it answers none of ours: check routes and firewalls in "    \
+    "the direction to the peer")                                                                   \
+  X(nics_down, "every NIC of this endpoint is down: check its links (`ip link`, `rdma link`)")     \
+  X(stale_epoch,                                                                                   \
+    "the peer has a session with another process that has this endpoint's id and no lower epoch: " \
+    "give each process its own id, and a restarted process a higher epoch")
 
 enum class Reason : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -89,22 +91,25 @@ inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)
 }};
 
 // X(name, text)
-#define HAWSER_EVENTS(X)                                                                        \
-  X(nic_down, "`nic` went away")                                                                \
-  X(nic_up, "`nic` is back")                                                                    \
-  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")                           \
-  X(path_up, "the path carries data again, or a bridge does from now on")                       \
-  X(peer_established, "the session with `peer` is ready")                                       \
-  X(peer_failed, "the session with `peer` is gone: `status` says why")                          \
-  X(nic_moved, "`nic` has another address, which the peers are told")                           \
-  X(path_suspect, "what was in flight on the path goes over other ones")                        \
-  X(path_probing, "a path that was DOWN has answered, and is to prove itself")                  \
-  X(peer_calling, "handshakes with `peer` begin")                                               \
-  X(verdict_reached, "`blame` says who, for longer than a moment")                              \
-  X(verdict_withdrawn, "the verdict stands no longer")                                          \
-  X(operation_stalled,                                                                          \
-    "`peer` is heard, yet for peer_timeout nothing that waits for it moved: `reason` says why") \
-  X(peer_refused, "`endpoint_id` calls, and max_peers others are here; told once a second")
+#define HAWSER_EVENTS(X)                                                                         \
+  X(nic_down, "`nic` went down")                                                                 \
+  X(nic_up, "`nic` is up again")                                                                 \
+  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")                            \
+  X(path_up, "the path, or a bridge, carries data from now on")                                  \
+  X(peer_established, "the session with `peer` is ready")                                        \
+  X(peer_failed, "the session with `peer` failed: `status` gives the reason")                    \
+  X(nic_moved, "`nic` has a new address, which the endpoint announces to its peers")             \
+  X(path_suspect, "the path is SUSPECT: its packets in flight are sent again on other paths")    \
+  X(path_probing, "a path that was DOWN has answered, and must now prove itself")                \
+  X(peer_calling, "handshakes with `peer` begin")                                                \
+  X(verdict_reached, "a verdict stands: `blame` names the faulty NIC or link")                   \
+  X(verdict_withdrawn, "the verdict no longer stands")                                           \
+  X(operation_stalled,                                                                           \
+    "`peer` is heard, but its operations made no progress for peer_timeout: `reason` gives the " \
+    "cause")                                                                                     \
+  X(peer_refused,                                                                                \
+    "a call of `endpoint_id` was refused: all max_peers places are in use; reported once a "     \
+    "second at most")
 
 // The one to blame for paths that carry nothing.
 enum class Blame : std::uint8_t {

@@ -65,10 +65,10 @@ std::optional<AddressBytes> find_node(const AddressVector& vector, const char* n
   std::optional<AddressBytes> found;
   if (node != nullptr && std::strstr(node, "://") != nullptr) {
     if (service == nullptr) found = from_string(node);
-    why = "this is no address";
+    why = "this is not an address";
   } else if (const auto name = look_up(node, service, {.family = family}, why)) {
     if (name->can_be_asked()) found = pack_name(*name);
-    why = "there is no port to ask at";
+    why = "there is no port for the address request";
   }
   if (found && write_address(vector.format(), *found).empty()) found.reset();
   return found;

@@ -34,11 +34,13 @@ constexpr std::array kSettings{
             "NICs, as in udp:10.0.0.1, verbs:mlx5_0, if:eth0, net:10.0.0.0/8 or !docker* "
             "(default: HAWSER_NICS, or all usable)"},
     Setting{"threads", "0: progress in calls of the program (default); 1: an engine thread"},
-    Setting{"flush", "0: sends wait for the next progress, small ones share packets (default 1)"},
+    Setting{"flush",
+            "0: sends wait for the next progress call, and small ones share packets (default 1)"},
     Setting{"job_secret", "shared by the job's processes, at most 64 bytes (default: none)"},
     Setting{"faults", "faults injected from the start, as in loss=0.01 (default: none)"},
     Setting{"fault_plan", "faults by time, as in 2s:1:kill,4s:1:revive (default: none)"},
-    Setting{"stats", "1: a table of NICs at close on standard error; else a file for it"},
+    Setting{"stats",
+            "1: write a table of NICs to standard error at close; else the file to write it to"},
 };
 
 std::string upper(std::string_view name) {
@@ -146,7 +148,7 @@ std::string read_nics(Config& config) {
     return (list.text.empty() ? "" : list.variable + ": ") + error.what();
   }
   if (config.nics.size() > kMostNics) {
-    return list.variable + ": 1 to 16 NICs are wanted, not " + std::to_string(config.nics.size());
+    return list.variable + ": name 1 to 16 NICs, not " + std::to_string(config.nics.size());
   }
   for (const std::string& name : config.nics) {
     if (!name.starts_with("memory:") && std::ranges::count(config.nics, name) > 1) {

@@ -165,7 +165,7 @@ ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
     return ask_locked(to);
   }
   if (status == Status::again) {
-    complain("max_peers of an endpoint are in use: raise FI_HAWSER_MAX_PEERS");
+    complain("all max_peers places of an endpoint are in use: raise FI_HAWSER_MAX_PEERS");
     return -FI_ENOMEM;
   }
   if (status == Status::invalid_argument) {

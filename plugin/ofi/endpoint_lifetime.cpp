@@ -98,9 +98,8 @@ void Endpoint::keep_promises() {
     if (promised == 0 && (!has_waiting_sends() || spent >= waits)) return;
     if (spent >= promises) {
       complain(std::to_string(promised) +
-               " messages that were reported as sent are not known to have arrived, and their "
-               "endpoint closes: "
-               "raise FI_HAWSER_CLOSE_TIMEOUT_MS, or ask for completions of sends");
+               " messages reported as sent are not known to have arrived, but their endpoint "
+               "closes: raise FI_HAWSER_CLOSE_TIMEOUT_MS, or ask for completions of sends");
       return;
     }
     // The same thread may have both endpoints of a session.

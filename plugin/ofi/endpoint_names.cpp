@@ -162,8 +162,8 @@ std::string Endpoint::describe_silence(fi_addr_t address) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count();
   std::string text(to_string(Status::peer_unreachable));
   if (!name) return text;
-  return text + ": no endpoint was found at UDP port " + to_text(*name) + " (fi_addr " +
-         std::to_string(address) + "), which was asked for " + std::to_string(waited) + " ms";
+  return text + ": no endpoint answered at UDP port " + to_text(*name) + " (fi_addr " +
+         std::to_string(address) + ") within " + std::to_string(waited) + " ms";
 }
 
 }  // namespace hawser::ofi

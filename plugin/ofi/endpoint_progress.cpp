@@ -184,7 +184,8 @@ void Endpoint::tell_locked(Status status, PeerId name) {
 
 ssize_t Endpoint::no_room_locked(const char* limit) {
   if (stall_.no_room(Clock::now(), ended_)) {
-    complain("nothing has ended for 10 s, and there is no room for more " + std::string(limit));
+    complain("no operation has ended for 10 s, and there is no room for more " +
+             std::string(limit));
   }
   return -FI_EAGAIN;
 }

@@ -60,7 +60,7 @@ void write_error(const Operation& operation, const std::string& text, std::uint3
 const char* error_text(int error, const void* data, char* out, std::size_t bytes) {
   const auto status = static_cast<Status>(error);
   const char* text = to_string(status).data();
-  if (status == Status::again) text = "no message is here that matches";
+  if (status == Status::again) text = "no matching message has arrived";
   if (data != nullptr && has_details(status)) text = static_cast<const char*>(data);
   if (out == nullptr || bytes == 0) return text;
   const std::size_t length = std::min(bytes - 1, std::strlen(text));

@@ -240,7 +240,7 @@ std::optional<PortName> find_node(const Request& request, std::uint32_t format) 
                    why);
   } else if (request.service == nullptr) {
     name = from_uri(request.node);
-    why = "this is no address";
+    why = "this is not an address";
     if (name && family_of(format) != AF_UNSPEC && family_of(format) != name->family()) name.reset();
   }
   if (!name) {

@@ -24,7 +24,7 @@ const char* about(const fi_ep_attr& asked) {
   if (asked.protocol != FI_PROTO_UNSPEC && asked.protocol != kProtocol) return "another protocol";
   if (asked.max_msg_size > kMaxMessageBytes) return "max_msg_size";
   if (asked.tx_ctx_cnt > 1 || asked.rx_ctx_cnt > 1) return "scalable or shared contexts";
-  if (asked.auth_key_size > 0) return "authorization keys: FI_HAWSER_JOB_SECRET is ours";
+  if (asked.auth_key_size > 0) return "authorization keys: use FI_HAWSER_JOB_SECRET instead";
   if (asked.msg_prefix_size > 0) return "message prefixes";
   return nullptr;
 }
@@ -56,7 +56,7 @@ const char* about(const fi_domain_attr& asked, const std::string& domain, const 
     return "FI_PROGRESS_AUTO, as FI_HAWSER_THREADS is 0";
   }
   if (asked.cq_data_size > kCqDataBytes) return "cq_data_size";
-  if (asked.auth_key_size > 0) return "authorization keys: FI_HAWSER_JOB_SECRET is ours";
+  if (asked.auth_key_size > 0) return "authorization keys: use FI_HAWSER_JOB_SECRET instead";
   if (!within(asked.caps, FI_LOCAL_COMM | FI_REMOTE_COMM)) return "domain_attr.caps";
   if (asked.max_ep_stx_ctx > 0 || asked.max_ep_srx_ctx > 0) return "shared contexts";
   return nullptr;

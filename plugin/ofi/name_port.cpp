@@ -46,8 +46,8 @@ Descriptor open_port(const PortName& at, bool is_of_one_family) {
 }  // namespace
 
 PortError::PortError(int number, const PortName& at)
-    : std::runtime_error("an endpoint can't be asked for its address at UDP port " + to_text(at) +
-                         ": " + std::generic_category().message(number)),
+    : std::runtime_error("an endpoint can't serve its address at UDP port " + to_text(at) + ": " +
+                         std::generic_category().message(number)),
       number_(number) {}
 
 NamePort::NamePort(const PortName& at, bool is_of_one_family)

@@ -23,8 +23,8 @@ std::string table_of(std::uint64_t endpoint_id, const hawser::Endpoint& endpoint
   const EndpointStats stats = endpoint.stats();
   text << "hawser: process " << ::getpid() << ", endpoint " << endpoint_id << ": "
        << stats.messages_sent << " messages sent, " << stats.messages_received << " received, "
-       << stats.fragments_retransmitted << " fragments again, " << stats.paths_down
-       << " paths gone down, " << stats.paths_returned << " back\n";
+       << stats.fragments_retransmitted << " fragments retransmitted, " << stats.paths_down
+       << " paths went down, " << stats.paths_returned << " came back\n";
   for (const NicStats& nic : endpoint.nic_stats()) {
     text << "hawser:   " << std::left << std::setw(24) << nic.name << std::right << std::setw(8)
          << to_string(nic.state) << std::setw(10) << static_cast<double>(nic.bytes_sent) / kMega

@@ -21,7 +21,7 @@ namespace hawser::proto {
 template <class T>
 class Untouched {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>,
-                "its objects begin by assignment and end without notice");
+                "assignment begins its objects, and no destructor ends them");
 
  public:
   explicit Untouched(std::size_t count) : data_(take(count), Release{count}) {}

@@ -56,7 +56,7 @@ bool MessageTable::erase(std::uint64_t number) {
   if (!is_open() || !in_window(number)) return false;
   const std::uint32_t index = block_of(number);
   if (index == kNoIndex) return false;
-  HAWSER_ASSERT(!is_folded(index), "what is final goes with the floor");
+  HAWSER_ASSERT(!is_folded(index), "only the floor erases a final message");
   MessageBlock& block = pool_->at(index);
   if (((block.present >> (number % 64)) & 1) == 0) return false;
   block.present &= ~(std::uint64_t{1} << (number % 64));
@@ -77,7 +77,7 @@ bool MessageTable::take_block(std::uint64_t number) {
   SlabId taken;
   if (is_front(number)) {
     if (pool_->available() == 0) {
-      HAWSER_ASSERT(reserved_, "the reserve is out while the floor's block has no memory");
+      HAWSER_ASSERT(reserved_, "the reserve is in use, but the floor's block has no memory");
       pool_->release(1);
       reserved_ = false;
     }

@@ -61,7 +61,7 @@ class MessageTable {
       index = block_of(number);
     }
     if (is_folded(index)) {
-      HAWSER_ASSERT(index == value, "what is final stays as it is");
+      HAWSER_ASSERT(index == value, "a final message can't change");
       return true;
     }
     MessageBlock& block = pool_->at(index);

@@ -9,6 +9,6 @@ namespace hawser::proto {
 
 using CongestionController = DelayWindow;
 static_assert(CongestionLaw<CongestionController>);
-static_assert(sizeof(CongestionController) <= 56, "each of thousands of paths has one");
+static_assert(sizeof(CongestionController) <= 56, "thousands of paths have one each");
 
 }  // namespace hawser::proto

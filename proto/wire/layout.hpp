@@ -487,7 +487,7 @@ inline constexpr std::size_t kGrantedHeaderBytes = 48;
 static_assert(rule_of(PacketType::data).own_words * kWordBytes == kDataHeaderBytes);
 static_assert(rule_of(PacketType::granted).own_words * kWordBytes == kGrantedHeaderBytes);
 static_assert(rule_of(PacketType::challenge).own_words < rule_of(PacketType::hello).own_words,
-              "who asks in another's name must not make us send him more than was sent");
+              "a caller in another's name must not make us send more than it sent");
 static_assert(rule_of(PacketType::hello).own_words * kWordBytes + kMaxNics * sizeof(NicRecord) <=
               PacketBuffer::kBytes);
 

@@ -103,7 +103,7 @@ const Baseline& baseline(std::string_view name) {
     if (one.name == name) return one;
     names += (names.empty() ? "" : ", ") + one.name;
   }
-  throw fabric::InputError("there is no baseline '" + std::string(name) + "', but: " + names);
+  throw fabric::InputError("there is no baseline '" + std::string(name) + "'; there are: " + names);
 }
 
 std::unique_ptr<Recovery> make_recovery(const Baseline& of, const Place& place) {

@@ -62,7 +62,7 @@ std::uint32_t Scoreboard::acknowledge(std::uint32_t number) {
 }
 
 std::uint32_t Scoreboard::acknowledge_below(std::uint32_t number) {
-  HAWSER_ASSERT(number <= next(), "an ack of what was never sent");
+  HAWSER_ASSERT(number <= next(), "an ack of a packet that was never sent");
   std::uint32_t news = 0;
   while (oldest_ < number) news += acknowledge(oldest_);
   return news;

@@ -282,7 +282,7 @@ void overhear(Frame& frame) {
   wire::PacketView packet;
   const bool has_checksum = wire_header_of(frame).checksum != 0;
   const auto bad = wire::parse(frame.data(), frame.queue, has_checksum, packet);
-  HAWSER_ASSERT(!bad, "an endpoint sends what no other one would read");
+  HAWSER_ASSERT(!bad, "an endpoint sends a packet that no other endpoint would accept");
   const std::string_view name = wire::rule_of(packet.type).name;
   HAWSER_ASSERT(wire::describe(packet).starts_with(name));
 }

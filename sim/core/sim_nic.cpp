@@ -178,7 +178,7 @@ void SimNic::intrude(std::uint32_t id) {
 }
 
 std::size_t SimNic::reap(std::span<std::uint64_t> cookies) {
-  HAWSER_ASSERT(!unflushed_, "what was handed over in the last turn was not flushed");
+  HAWSER_ASSERT(!unflushed_, "packets of the last turn were not flushed");
   std::size_t count = 0;
   while (!faults.holds_sends && !sent_.empty() && sent_.front().reapable <= events_.now()) {
     if (sent_.front().cookie != TxPacket::kNoCookie) {

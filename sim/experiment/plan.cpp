@@ -40,10 +40,10 @@ std::string about_words(const Plan& plan) {
   if (plan.question.empty()) return "question: it is the report's title, and must not be empty";
   if (!std::isfinite(plan.expected.bound)) return "expect: a bound is a finite number";
   if (plan.expected.source.empty()) {
-    return "expect.source: say where the figure or the bound is from";
+    return "expect.source: name the source of the figure or the bound";
   }
-  if (!(plan.runtime_s > 0)) return "runtime_s: what the plan takes is more than 0 CPU-seconds";
-  if (plan.memory_mb == 0) return "memory_mb: what the plan takes is at least 1 MB";
+  if (!(plan.runtime_s > 0)) return "runtime_s: a plan takes more than 0 CPU-seconds";
+  if (plan.memory_mb == 0) return "memory_mb: a plan takes at least 1 MB";
   const bool is_of_fault =
       plan.metric == Metric::capacity_back_us || plan.metric == Metric::left_used;
   if (is_of_fault && plan.faults.empty()) {
@@ -51,7 +51,7 @@ std::string about_words(const Plan& plan) {
            " counts from the first fault, and there is none";
   }
   if (plan.metric == Metric::p99_step_excess_us && plan.traffic.generator == "background") {
-    return "metric: p99_step_excess_us is of steps, and a background's messages are of none";
+    return "metric: p99_step_excess_us needs steps, and the messages of a background have none";
   }
   return {};
 }
@@ -59,7 +59,7 @@ std::string about_words(const Plan& plan) {
 std::string about_seeds(const Plan& plan) {
   if (plan.tune.meets(plan.judge)) {
     return "seeds: tune and judge have " + text(std::max(plan.tune.first, plan.judge.first)) +
-           " in common: what is tuned by a seed can't be judged by it";
+           " in common: a seed that tunes can't also judge";
   }
   for (const SeedRange* const seeds : {&plan.tune, &plan.judge}) {
     if (seeds->count() > kMostRuns) return "seeds: at most " + text(kMostRuns) + " of a kind";
@@ -128,7 +128,7 @@ std::string about_fault(const FaultPlan& fault) {
   const bool of_switch = fault.kind == FaultPlan::Kind::switch_down;
   if (of_switch && fault.at_switch.empty()) return ".switch: a name is expected";
   if (!of_switch && fault.link.empty() && fault.drawn == 0 && fault.nics == 0) {
-    return ": it strikes nothing: no link, no cable drawn, no NIC of a host";
+    return ": it hits nothing: name a link, a number of cables, or NICs of a host";
   }
   return about_end(fault);
 }
@@ -214,8 +214,8 @@ std::vector<std::uint32_t> cables_of_host(const FaultPlan& fault, const fabric::
                              text(hosts - 1));
   }
   if (fault.nics > nics) {
-    throw fabric::InputError(text(fault.nics) + " NICs can't be struck of the " + text(nics) +
-                             " that a host has");
+    throw fabric::InputError(text(fault.nics) + " NICs can't be hit, as a host has only " +
+                             text(nics));
   }
   std::vector<std::uint32_t> cables;
   for (std::uint32_t nic = 0; nic < fault.nics; ++nic) {
@@ -241,7 +241,7 @@ std::vector<std::uint32_t> targets_of(const FaultPlan& fault, const fabric::Wiri
   if (fault.nics > 0) return cables_of_host(fault, wiring);
   std::vector<std::uint32_t> cables = cables_to_draw(wiring);
   if (fault.drawn > cables.size()) {
-    throw fabric::InputError(text(fault.drawn) + " cables can't be drawn of " +
+    throw fabric::InputError(text(fault.drawn) + " cables can't be drawn from " +
                              text(cables.size()));
   }
   for (std::uint32_t i = 0; i < fault.drawn; ++i) {

@@ -20,7 +20,7 @@ void check(const Fault& fault, const Wiring& wiring) {
   const char* const what = is_of_switch(fault) ? "switch" : "link";
   if (fault.target >= most) {
     throw InputError(std::string("a fault of ") + what + " " + std::to_string(fault.target) +
-                     ", but they are 0 to " + std::to_string(most - 1));
+                     ", but the number must be 0 to " + std::to_string(most - 1));
   }
   if (fault.kind == Kind::link_rate &&
       (fault.bits_per_s < kSlowest || fault.bits_per_s > kFastest)) {
@@ -48,8 +48,9 @@ void check_order(const std::vector<Fault>& faults, const Wiring& wiring) {
     for (const std::uint32_t link : struck(fault, wiring)) {
       std::uint32_t& depth = down[link];
       if (!falls && depth == 0) {
-        throw InputError("link " + std::to_string(link) + " (" + wiring.name(link) +
-                         ") is put up before it is down: put up what was put down, the same way");
+        throw InputError(
+            "link " + std::to_string(link) + " (" + wiring.name(link) +
+            ") goes up before it is down: put up only what went down, in the same way");
       }
       depth += falls ? 1 : ~0u;
     }

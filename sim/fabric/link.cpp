@@ -134,7 +134,7 @@ PacketId Link::leave(PacketStore& packets) {
   head_ = next;
   if (next == kNoPacket) tail_ = kNoPacket;
   if (started_ == id) started_ = kNoPacket;
-  HAWSER_ASSERT(next == kNoPacket || started_ != kNoPacket, "a queue that waits for nothing");
+  HAWSER_ASSERT(next == kNoPacket || started_ != kNoPacket, "a queue waits for nothing");
   due_ = next == kNoPacket ? kNever : packets.at(next).arrival;
   if (loss_ > 0 && chance() < static_cast<double>(loss_)) {
     ++counters_.lost;

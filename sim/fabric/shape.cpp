@@ -38,7 +38,7 @@ void check_tier(const Shape& shape, std::size_t number) {
   }
   need(tier.bundle > 0, "a bundle has at least 1 cable");
   need(number > 0 || tier.bundle == 1,
-       "a port has one cable; hosts with several have several NICs");
+       "a port has one cable; a host with several cables has several NICs");
   if (number == 0) return;
   const std::uint32_t up = shape.tiers[number - 1].up;
   need(up % tier.bundle == 0, "bundles of " + text(tier.bundle) + " don't divide the " + text(up) +

@@ -126,7 +126,7 @@ class AicbReader {
         fields.push_back(trimmed(text.substr(1, end - 1)));
         const std::size_t next = std::min(text.find(between_, end), text.size());
         if (!trimmed(text.substr(end + 1, next - end - 1)).empty()) {
-          text_.fail(line, "a field goes on behind its closing quote");
+          text_.fail(line, "a field continues after its closing quote");
         }
         end = next;
       } else {
@@ -150,7 +150,7 @@ class AicbReader {
 
   void stage(std::size_t line, std::string_view whole) {
     if (!columns_.empty() && workload_.stages.empty()) {
-      text_.fail(line, "whose calls follow must be said before all of them");
+      text_.fail(line, "the line that names the ranks must come before all calls");
     }
     whole = trimmed(whole);
     if (!whole.ends_with(']')) text_.fail(line, "']' is missing at the end");
@@ -180,8 +180,8 @@ class AicbReader {
       const std::size_t dash = inside.find('~');
       if (dash == std::string_view::npos || !workload_.stages.empty()) {
         text_.fail(line,
-                   "whose calls follow is written [rank0 ~ rank127], once, or "
-                   "[ pp_stage0: [rank0, rank1] ]");
+                   "the line that names the ranks is [rank0 ~ rank127], once, or [ pp_stage0: "
+                   "[rank0, rank1] ]");
       }
       first = rank(line, inside.substr(0, dash));
       last = rank(line, inside.substr(dash + 1));
@@ -192,7 +192,7 @@ class AicbReader {
   void begin_stage(std::size_t line, std::uint32_t first, std::uint32_t last) {
     if (first != workload_.ranks || last < first) {
       text_.fail(line, "ranks " + std::to_string(first) + " to " + std::to_string(last) +
-                           " are said, but " + std::to_string(workload_.ranks) + " is the next");
+                           " are named, but " + std::to_string(workload_.ranks) + " is next");
     }
     const std::uint32_t count = last - first + 1;
     if (!workload_.stages.empty() && count != per_stage_) {
@@ -206,7 +206,7 @@ class AicbReader {
   }
 
   void columns(std::size_t line, std::string_view whole) {
-    if (!columns_.empty()) text_.fail(line, "the columns are named before");
+    if (!columns_.empty()) text_.fail(line, "the columns are already named");
     between_ = ',';
     for (const char each : {';', '\t'}) {
       if (whole.find(',') == std::string_view::npos && whole.find(each) != std::string_view::npos) {
@@ -218,9 +218,9 @@ class AicbReader {
     for (const std::string_view name : names) {
       if (std::ranges::count(kColumns, name) == 0) {
         workload_.warnings.push_back(
-            text_.note(line, "the column " + quoted(name) + " is not known, and not used"));
+            text_.note(line, "the column " + quoted(name) + " is unknown, and is ignored"));
       }
-      if (std::ranges::count(names, name) > 1) text_.fail(line, quoted(name) + " is there twice");
+      if (std::ranges::count(names, name) > 1) text_.fail(line, quoted(name) + " occurs twice");
       columns_.emplace_back(name);
     }
     for (const std::string_view needed : {"comm_type", "comm_group", "msg_size"}) {
@@ -299,14 +299,14 @@ class AicbReader {
       std::string known;
       for (const Type& each : kTypes) known += std::string(each.name) + ", ";
       text_.fail(line, "comm_type is " + quoted(field(fields, "comm_type")) +
-                           ", which is not known; known are " + known +
+                           ", which is unknown; known are " + known +
                            "isend, irecv, computation, epoch_end");
     }
     const std::string_view group = without_class(field(fields, "comm_group"), kGroupClass);
     const auto axis = std::ranges::find(kGroups, group, [](const auto& row) { return row.first; });
     if (axis == kGroups.end()) {
       text_.fail(line, "comm_group is " + quoted(field(fields, "comm_group")) +
-                           ", which is no group that is known");
+                           ", which is not a known group");
     }
     one.what = What::collective;
     one.axis = axis->second;
@@ -338,7 +338,7 @@ class AicbReader {
   // group that doesn't occur may have any size.
   void check() {
     if (!has_columns_) {
-      text_.fail(1, "no line names the columns (comm_type,comm_group,...): is this such a file?");
+      text_.fail(1, "no line names the columns (comm_type,comm_group,...): is this an AICB file?");
     }
     if (calls_ == 0) text_.fail(1, "there are no calls");
     workload_.tensor = sizes_[Axis::tensor].ranks;

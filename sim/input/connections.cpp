@@ -59,7 +59,7 @@ class ConnectionReader {
                          : words[0] == "Triggers"    ? &triggers_
                                                      : nullptr;
     if (words[0] == "failure" || words[0] == "Failures") {
-      text_.fail(line, "failures are not read from here: describe them with the experiment");
+      text_.fail(line, "this file can't describe failures: describe them in the experiment's plan");
     }
     if (count == nullptr) {
       text_.fail(line, "a line begins with Nodes, Connections, Triggers, A->B or trigger, not " +
@@ -67,7 +67,7 @@ class ConnectionReader {
     }
     if (words.size() != 2) text_.fail(line, std::string(words[0]) + " is followed by one number");
     if (!matrix_.connections.empty() || !matrix_.triggers.empty() || count->line > 0) {
-      text_.fail(line, std::string(words[0]) + " is said once, before the first connection");
+      text_.fail(line, std::string(words[0]) + " is given once, before the first connection");
     }
     const std::uint64_t most = count == &nodes_ ? kMostNodes : kMostConnections;
     *count = {text_.number(line, words[1], std::string(words[0]), 0, most), line};
@@ -80,7 +80,7 @@ class ConnectionReader {
 
   void connection(std::size_t line, const Words& words) {
     if (nodes_.line == 0 || nodes_.value == 0) {
-      text_.fail(line, "Nodes must be said before the first connection");
+      text_.fail(line, "Nodes must come before the first connection");
     }
     const std::size_t arrow = words[0].find("->");
     Connection one;
@@ -92,7 +92,7 @@ class ConnectionReader {
     bool is_message = false;
     for (std::size_t i = 1; i < words.size();) {
       const std::string_view key = words[i++];
-      if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is said twice");
+      if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is given twice");
       seen.push_back(key);
       if (key == "msg") {
         is_message = true;
@@ -129,8 +129,8 @@ class ConnectionReader {
       one.bytes = text_.number(line, word, "size", 0, kMostBytes);
       if (one.bytes == 0) {
         text_.fail(line,
-                   "size 0 is a connection without an end in htsim, and a run here ends: give it "
-                   "the bytes that it sends");
+                   "size 0 makes an endless connection in htsim, but a run must end: give the "
+                   "bytes that it sends");
       }
     } else if (key == "start") {
       one.start.ps = text_.thousandths(line, word, "start", kLatestStart) / kPerPicosecond;
@@ -146,8 +146,8 @@ class ConnectionReader {
       static_cast<void>(text_.number(line, word, "prio", 0, kMostId));
     } else {
       text_.fail(line, quoted(key) +
-                           " is nothing that a connection has; known are id, start, "
-                           "trigger, size, send_done_trigger, recv_done_trigger, prio, msg");
+                           " is not a field of a connection; known are id, start, trigger, size, "
+                           "send_done_trigger, recv_done_trigger, prio, msg");
     }
   }
 
@@ -159,7 +159,7 @@ class ConnectionReader {
       if (key == "id" || key == "count") {
         if (i + 1 == words.size()) text_.fail(line, quoted(key) + " has no value");
         std::uint32_t& value = key == "id" ? one.id : one.count;
-        if (value != 0) text_.fail(line, quoted(key) + " is said twice");
+        if (value != 0) text_.fail(line, quoted(key) + " is given twice");
         value = small(line, words[++i], key, 1, kMostId);
       } else if (key == "oneshot" || key == "multishot" || key == "barrier") {
         ++kinds;
@@ -167,7 +167,7 @@ class ConnectionReader {
                    : key == "multishot" ? Trigger::Kind::multishot
                                         : Trigger::Kind::barrier;
       } else {
-        text_.fail(line, quoted(key) + " is nothing that a trigger has");
+        text_.fail(line, quoted(key) + " is not a field of a trigger");
       }
     }
     if (one.id == 0) text_.fail(line, "a trigger needs an id");
@@ -185,9 +185,9 @@ class ConnectionReader {
 
   void check_count(const Count& said, std::size_t found, const std::string& what) const {
     if (said.value == found) return;
-    text_.fail(std::max<std::size_t>(said.line, 1), what + " says " + std::to_string(said.value) +
-                                                        ", but " + std::to_string(found) +
-                                                        " follow: is the file whole?");
+    text_.fail(std::max<std::size_t>(said.line, 1),
+               what + " announces " + std::to_string(said.value) + ", but " +
+                   std::to_string(found) + " follow: is the file whole?");
   }
 
   void check() {
@@ -204,7 +204,8 @@ class ConnectionReader {
     }
     if (const auto one = waits_for_ever(matrix_)) {
       const Connection& stuck = matrix_.connections[*one];
-      text_.fail(stuck.line, "this would never start: trigger " + std::to_string(stuck.trigger) +
+      text_.fail(stuck.line, "this connection would never start: trigger " +
+                                 std::to_string(stuck.trigger) +
                                  " does not fire often enough, or only after this");
     }
   }

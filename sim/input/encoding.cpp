@@ -96,12 +96,12 @@ std::string foreign_format(std::string_view bytes) {
     if (bytes.starts_with(signature)) return sentence;
   }
   if (is_chakra(bytes)) {
-    return "the file is a Chakra execution trace (.et), which is not read here; write the workload "
-           "as ASTRA-sim text or AICB csv";
+    return "the file is a Chakra execution trace (.et), which Hawser does not read; write the "
+           "workload as ASTRA-sim text or AICB csv";
   }
   if (is_json(bytes)) {
-    return "the file is JSON, such as a trace of PyTorch or PARAM, which is not read here; write "
-           "the workload as ASTRA-sim text or AICB csv";
+    return "the file is JSON, such as a trace of PyTorch or PARAM, which Hawser does not read; "
+           "write the workload as ASTRA-sim text or AICB csv";
   }
   return {};
 }

@@ -36,7 +36,7 @@ void Text::split(std::string_view content) {
     const std::string_view line = content.substr(0, end);
     lines_.push_back(line);
     if (line.find('\0') != std::string_view::npos) {
-      fail(lines_.size(), "the line has a NUL, so the file is binary: name one of text");
+      fail(lines_.size(), "the line has a NUL, so the file is binary: name a text file");
     }
     const bool ends_with_two = content.substr(end).starts_with("\r\n");
     content.remove_prefix(std::min(end + (ends_with_two ? 2 : 1), content.size()));

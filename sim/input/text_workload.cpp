@@ -84,13 +84,13 @@ class TextWorkloadReader {
     if (workload_.layers.empty()) text_.fail(count_line_, "no layer follows");
     if (workload_.layers.size() < layers_) {
       // One of AICB's own samples is like that: it gives repeated layers in another field.
-      warn(count_line_, std::to_string(layers_) + " layers are said, but " +
+      warn(count_line_, std::to_string(layers_) + " layers are announced, but " +
                             std::to_string(workload_.layers.size()) +
                             " follow: is the file whole?");
     }
     if (dependency_line_ > 0) {
       warn(dependency_line_,
-           "the second field says what a layer depends on, which is not used: layers go in order");
+           "the second field, a layer's dependency, is ignored: layers run in order");
     }
     if (left_out_ > 0) {
       warn(left_out_line_, std::to_string(left_out_) + " collective" + (left_out_ > 1 ? "s" : "") +
@@ -119,7 +119,7 @@ class TextWorkloadReader {
     for (const Parallelism& each : kParallelisms) {
       known += (known.empty() ? "" : ", ") + std::string(each.name);
     }
-    text_.fail(line, quoted(word) + " is no parallelism that is known; known are " + known);
+    text_.fail(line, quoted(word) + " is not a known parallelism; known are " + known);
   }
 
   void head(std::size_t line, const Words& words) {
@@ -137,7 +137,7 @@ class TextWorkloadReader {
         text_.fail(line, "a key such as 'ep:' is expected instead of " + quoted(key));
       }
       if (key.ends_with(':')) key.remove_suffix(1);
-      if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is said twice");
+      if (std::ranges::count(seen, key) > 0) text_.fail(line, quoted(key) + " is given twice");
       seen.push_back(key);
       if (at == words.size()) {
         if (key == "pp_comm") break;  // AICB writes the key without a value if there is none
@@ -176,8 +176,8 @@ class TextWorkloadReader {
       if (word != "None") workload_.stage_bytes = text_.number(line, word, name, 0, kMostBytes);
     } else if (key != "mode" && key != "DLRM_LAST_BOTTOM_LAYER") {
       warn(line, quoted(key) +
-                     " is not used; what counts is model_parallel_NPU_group, ep, pp, "
-                     "all_gpus, checkpoints, checkpoint_initiates and pp_comm");
+                     " is ignored; the known keys are model_parallel_NPU_group, ep, pp, all_gpus, "
+                     "checkpoints, checkpoint_initiates and pp_comm");
     }
   }
 
@@ -218,7 +218,7 @@ class TextWorkloadReader {
 
   void layer(std::size_t line, const Words& words) {
     if (workload_.layers.size() == layers_) {
-      text_.fail(line, std::to_string(layers_) + " layers are said in line " +
+      text_.fail(line, std::to_string(layers_) + " layers are announced in line " +
                            std::to_string(count_line_) + ", and this is one more");
     }
     const bool is_customized = parallelism_->name == kCustomized;

@@ -56,7 +56,7 @@ class TopologyReader {
   void set(std::size_t line, Value& value, const std::string& key, std::string_view word,
            std::uint64_t least, std::uint64_t most) {
     if (value.line > 0) {
-      text_.fail(line, key + " is said twice, first in line " + std::to_string(value.line));
+      text_.fail(line, key + " is given twice, first in line " + std::to_string(value.line));
     }
     value = {text_.number(line, word, key, least, most), line};
   }
@@ -70,7 +70,7 @@ class TopologyReader {
   }
 
   void begin_tier(std::size_t line, std::string_view word) {
-    if (tiers_.line == 0) text_.fail(line, "Tiers must be said before the first tier");
+    if (tiers_.line == 0) text_.fail(line, "Tiers must come before the first tier");
     tier_ = &text_of_tier_[text_.number(line, word, "a tier", 0, tiers_.value - 1)];
     if (tier_->line > 0) {
       text_.fail(line,
@@ -92,9 +92,9 @@ class TopologyReader {
     if (key == "queue_down") return set(line, tier_->queue_down, key, word, 1, kMostQueue);
     if (key == "queue_up") return set(line, tier_->queue_up, key, word, 1, kMostQueue);
     text_.fail(line, quoted(key) +
-                         " is nothing that a tier has; known are Downlink_speed_Gbps, "
-                         "Downlink_Latency_ns, Radix_Down, Radix_Up, Switch_Latency_ns, "
-                         "Bundle, Oversubscribed, Queue_Down and Queue_Up");
+                         " is not a field of a tier; known are Downlink_speed_Gbps, "
+                         "Downlink_Latency_ns, Radix_Down, Radix_Up, Switch_Latency_ns, Bundle, "
+                         "Oversubscribed, Queue_Down and Queue_Up");
   }
 
   void need(const Value& value, std::size_t line, const std::string& key) const {
@@ -160,7 +160,7 @@ class TopologyReader {
     text_.fail(said.line, "Oversubscribed is " + std::to_string(said.value) +
                               ", but a switch has " + std::to_string(down) +
                               " Gb/s downwards and " + std::to_string(up) +
-                              " upwards: put right the one or the other");
+                              " upwards: correct one of the two");
   }
 
   Text text_;

@@ -199,7 +199,7 @@ void Application::do_send(std::uint32_t index) {
   if (ended && !sender.closing && world_.is_running(message.to)) {
     connect(message.from, message.to);
   } else if (status != Status::again && !ended) {
-    oracle_.accuse("a send was answered with " + std::string(to_string(status)));
+    oracle_.accuse("a send returned " + std::string(to_string(status)));
   }
   again(Act::send, index, send_tries_[index]);
 }
@@ -287,7 +287,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
       return true;  // it never will be posted, and nobody needs it
     } else if (status != Status::again && !ended &&
                !(status == Status::unknown_operation && claimed != kNoMessage)) {
-      oracle_.accuse("a receive was answered with " + std::string(to_string(status)));
+      oracle_.accuse("a receive returned " + std::string(to_string(status)));
     }
     return false;
   }

@@ -65,8 +65,9 @@ void Bounds::judge() {
   const std::uint64_t again = end.bytes_again - at_healing_->bytes_again;
   const std::uint64_t placed = end.bytes_placed - at_healing_->bytes_placed;
   if (again > 2 * placed + std::max(kLeastUnderWay, at_healing_->bytes_under_way)) {
-    oracle_.accuse(std::to_string(again) + " bytes were sent again after all was healed, when " +
-                   std::to_string(placed) + " were still to come");
+    oracle_.accuse(std::to_string(again) +
+                   " bytes were retransmitted after all was healed, although only " +
+                   std::to_string(placed) + " were missing");
   }
 }
 

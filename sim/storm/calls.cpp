@@ -43,9 +43,9 @@ void Application::do_call(std::uint32_t index) {
 
 void Application::expect(const CallPlan& call, Status got, Status wanted) {
   if (got == wanted) return;
-  oracle_.accuse("host " + std::to_string(call.host) + " hears " + std::string(to_string(got)) +
-                 " when it calls " + std::string(kCallNames[static_cast<std::size_t>(call.kind)]) +
-                 ", and not " + std::string(to_string(wanted)));
+  oracle_.accuse("host " + std::to_string(call.host) + " got " + std::string(to_string(got)) +
+                 " from the call " + std::string(kCallNames[static_cast<std::size_t>(call.kind)]) +
+                 ", but expected " + std::string(to_string(wanted)));
 }
 
 void Application::look(const CallPlan& call) {
@@ -55,7 +55,7 @@ void Application::look(const CallPlan& call) {
   const std::uint64_t open = here.operations.size() - here.free.size();
   if (stats.operations_pending > open || stats.messages_claimed > stats.messages_unmatched ||
       stats.peers_awake + stats.peers_at_rest > plan_.tunables.max_peers) {
-    oracle_.accuse("the statistics of host " + std::to_string(call.host) + " can't be");
+    oracle_.accuse("the statistics of host " + std::to_string(call.host) + " are impossible");
   }
   std::array<Verdict, 64> verdicts;
   if (host.endpoint().verdicts(std::span(verdicts).first(call.dice % 65)) > call.dice % 65) {
@@ -68,7 +68,8 @@ void Application::look(const CallPlan& call) {
   if (known != kAnyPeer && !has_forgotten(call.host, call.other)) {
     expect(call, host.endpoint().peer_stats(host.now(), known, peer), Status::ok);
     if (peer.endpoint_id != call.other + 1 || (peer.at_rest && !peer.paths.empty())) {
-      oracle_.accuse("what host " + std::to_string(call.host) + " tells of a peer can't be");
+      oracle_.accuse("what host " + std::to_string(call.host) +
+                     " reports about a peer is impossible");
     }
   }
   expect(call, host.endpoint().peer_stats(host.now(), kNobody, peer), Status::unknown_peer);

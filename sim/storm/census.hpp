@@ -21,21 +21,21 @@
 namespace hawser::sim {
 
 // X(name, cells, what a cell is)
-#define HAWSER_CENSUS_GROUPS(X)                                       \
-  X(trace_kind, 24, "trace records by TraceKind")                     \
-  X(loss, 4, "packets declared lost, by TraceLoss")                   \
-  X(drop, 32, "packets dropped, by DropReason")                       \
-  X(message_status, 8, "what receivers said, by TraceStatus")         \
-  X(session_state, 5, "sessions that came to a TraceSession")         \
-  X(session_change, 25, "and from which")                             \
-  X(session_end, 24, "sessions that failed, by Status")               \
-  X(path_state, 4, "paths that came to a PathState")                  \
-  X(path_change, 580, "and from which, and for which Reason")         \
-  X(reason, 32, "Reasons of paths' changes, and of all other events") \
-  X(event, 16, "events polled, by their kind")                        \
-  X(send_completion, 24, "completions of sends, by Status")           \
-  X(receive_completion, 24, "completions of receives, by Status")     \
-  X(place, 8, "what became of places for peers")                      \
+#define HAWSER_CENSUS_GROUPS(X)                                        \
+  X(trace_kind, 24, "trace records by TraceKind")                      \
+  X(loss, 4, "packets declared lost, by TraceLoss")                    \
+  X(drop, 32, "packets dropped, by DropReason")                        \
+  X(message_status, 8, "statuses that receivers sent, by TraceStatus") \
+  X(session_state, 5, "sessions that came to a TraceSession")          \
+  X(session_change, 25, "and from which")                              \
+  X(session_end, 24, "sessions that failed, by Status")                \
+  X(path_state, 4, "paths that came to a PathState")                   \
+  X(path_change, 580, "and from which, and for which Reason")          \
+  X(reason, 32, "Reasons of paths' changes, and of all other events")  \
+  X(event, 16, "events polled, by their kind")                         \
+  X(send_completion, 24, "completions of sends, by Status")            \
+  X(receive_completion, 24, "completions of receives, by Status")      \
+  X(place, 8, "fates of places for peers")                             \
   X(way, 4, "ways that carry less in one piece than NICs")
 
 // X(name, text)
@@ -43,10 +43,10 @@ namespace hawser::sim {
   X(given_away, "a place was given to another")                                 \
   X(call_refused, "a call found no place")                                      \
   X(none_here, "a program found none at its own endpoint")                      \
-  X(let_in_later, "a caller got in that was refused before")                    \
+  X(let_in_later, "a caller was accepted that was refused before")              \
   X(name_forgotten, "a program used a name, and its place had been given away") \
   X(old_name_used, "a program used a name that was followed by a newer one")    \
-  X(kept_by_the_rest, "a call found no place, and what is left of one that has gone keeps one")
+  X(kept_by_the_rest, "a call found no place while the remains of an ended peer keep one")
 
 // X(name, text)
 #define HAWSER_CENSUS_WAYS(X)                                              \

@@ -45,7 +45,7 @@ void Application::end_claim(std::uint32_t index) {
   const bool session_ended =
       oracle_.sessions().ends(plan.host, claim.sender) > 0 || process(plan.host).closing;
   if (status != Status::ok && !(status == Status::unknown_operation && session_ended)) {
-    oracle_.accuse("host " + std::to_string(plan.host) + " puts a claim back and hears " +
+    oracle_.accuse("host " + std::to_string(plan.host) + " puts a claim back and gets " +
                    std::string(to_string(status)));
   }
   if (plan.puts_back) {

@@ -88,7 +88,7 @@ void Application::consider_leaving(std::uint32_t at) {
   const EndpointStats stats = host.endpoint().stats();
   // A process that needs more than 1.5 close_timeout may leave sends that a NIC still holds.
   if (stats.operations_pending != stats.sends_unreleased || (early && stats.sends_unreleased > 0)) {
-    oracle_.accuse("host " + std::to_string(at) + " has closed, and operations are left");
+    oracle_.accuse("host " + std::to_string(at) + " has closed, but operations are left");
   }
   any_closed_late_ |= !early;
   count_places(at);
@@ -109,7 +109,7 @@ void Application::demand_closed(std::uint32_t host) {
   // This check was scheduled for a process before this one.
   const Duration timeout = milliseconds(plan_.tunables.close_timeout_ms);
   if (world_.host(host).now() < process(host).closing_since + timeout * 2) return;
-  oracle_.accuse("host " + std::to_string(host) + " does not come to the end of closing");
+  oracle_.accuse("host " + std::to_string(host) + " does not finish closing");
 }
 
 // The operations of a process are gone with it.

@@ -89,7 +89,7 @@ std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration
   if (took <= most) return {};
   return "message " + std::to_string(index) + " (" + std::to_string(from) + " to " +
          std::to_string(to) + ") took " + std::to_string(took.ns / 1000) + " us, " +
-         (calm ? "and nothing was at fault" : "and there was a way") + ": at most " +
+         (calm ? "although no fault was active" : "although a way was open") + ": at most " +
          std::to_string(most.ns / 1000) + " us";
 }
 

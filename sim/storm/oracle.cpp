@@ -120,7 +120,7 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
   if (send.released) return accuse(name + " completed again after its release");
   if (send.completion && (send.completion->released || !completion.released ||
                           send.completion->status != completion.status)) {
-    return accuse(name + " completed twice, and not to be released");
+    return accuse(name + " completed twice, the second time not for its release");
   }
   const MessagePlan& message = plan_.messages[index];
   if (!send.completion && completion.status == Status::cancelled) {
@@ -131,22 +131,22 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
   if (completion.kind != OperationKind::send || completion.channel != message.channel ||
       completion.tag != message.tag || completion.bytes != message.bytes ||
       completion.immediate != index) {
-    return accuse(name + " completed as another one");
+    return accuse(name + " completed as another operation");
   }
   if (got_bytes(completion.status) &&
       !sessions_.succeeded(message.from, message.to, send.session)) {
-    return accuse(name + " ended well in a session that was not said to be established");
+    return accuse(name + " completed ok in a session that was not reported as established");
   }
   if (!got_bytes(completion.status) && completion.status != Status::cancelled &&
       !sessions_.ended_with(message.from, message.to, send.session, completion.status)) {
     return accuse(name + " ended with " + std::string(to_string(completion.status)) +
-                  ", and its session did not");
+                  ", but its session did not");
   }
   if (!completion.released) return;
   send.released = true;
-  if (nic_reads) return accuse(name + " is released, and a NIC still reads it");
+  if (nic_reads) return accuse(name + " is released, but a NIC still reads it");
   if (completion.status == Status::cancelled && !send.cancel_asked) {
-    return accuse(name + " was cancelled by nobody");
+    return accuse(name + " ended as cancelled, but nobody cancelled it");
   }
   std::ranges::fill(send.bytes, kPoison);
   check_word(index, completion.status);
@@ -159,15 +159,19 @@ void Oracle::check_word(std::uint32_t index, Status status) {
   const SendRecord& send = sends_[index];
   if (!got_bytes(status)) return;
   if (message.level != Level::delivered) {
-    if (status == Status::truncated) accuse(name_of(message, index) + " is told how it was cut");
+    if (status == Status::truncated)
+      accuse(name_of(message, index) +
+             " reports a truncation, though its level is not `delivered`");
     return;
   }
   if (send.received == 0) {
-    return accuse(name_of(message, index) + " is delivered to nobody, as its sender is told");
+    return accuse(name_of(message, index) +
+                  " was delivered to nobody, but its sender was told that it was");
   }
   if (send.cut != (status == Status::truncated)) {
-    accuse(name_of(message, index) + (send.cut ? " was cut, and" : " was not cut, and") +
-           " its sender is told otherwise");
+    accuse(name_of(message, index) +
+           (send.cut ? " was truncated, but" : " was not truncated, but") +
+           " its sender was told otherwise");
   }
 }
 
@@ -177,13 +181,13 @@ void Oracle::check_bytes(const ReceiveRecord& receive, const Completion& complet
   const std::uint64_t expected = std::min<std::uint64_t>(message.bytes, receive.plan.bytes);
   const Status status = message.bytes > receive.plan.bytes ? Status::truncated : Status::ok;
   if (completion.status != status) {
-    return accuse(name + " came as " + std::string(to_string(completion.status)));
+    return accuse(name + " arrived as " + std::string(to_string(completion.status)));
   }
   if (completion.bytes != expected || completion.message_bytes != message.bytes) {
-    return accuse(name + " came with other lengths");
+    return accuse(name + " arrived with other lengths");
   }
   if (!is_message(plan_.seed, receive.message, receive.buffer.bytes().first(expected))) {
-    return accuse(name + " came with other bytes");
+    return accuse(name + " arrived with other bytes");
   }
   if (!is_all(receive.buffer.bytes().subspan(expected), kUntouched)) {
     accuse(name + " was written beyond its length");
@@ -201,7 +205,7 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
                                  from == kAnyHost;  // unnamed since its restart
   if (completion.kind != OperationKind::receive || completion.channel != receive.plan.channel ||
       !of_whom_it_waited || (completion.peer == kAnyPeer && receive.plan.from != kAnyHost)) {
-    return accuse(name + " completed as another one");
+    return accuse(name + " completed as another operation");
   }
   if (got_bytes(completion.status)) {
     check_got(index, completion, from);
@@ -215,7 +219,8 @@ void Oracle::on_receive_completed(std::uint32_t index, const Completion& complet
 void Oracle::check_got(std::uint32_t index, const Completion& completion, std::uint32_t from) {
   ReceiveRecord& receive = receives_[index];
   const std::string name = receive_name(receive, index);
-  if (completion.immediate >= sends_.size()) return accuse(name + " got what nobody sent");
+  if (completion.immediate >= sends_.size())
+    return accuse(name + " got a message that nobody sent");
   receive.message = static_cast<std::uint32_t>(completion.immediate);
   const MessagePlan& message = plan_.messages[receive.message];
   SendRecord& send = sends_[receive.message];
@@ -226,9 +231,9 @@ void Oracle::check_got(std::uint32_t index, const Completion& completion, std::u
     return accuse(name + " got " + name_of(message, receive.message) + " from another host");
   }
   send.cut = completion.status == Status::truncated;
-  if (++send.received > 1) return accuse(name_of(message, receive.message) + " came twice");
+  if (++send.received > 1) return accuse(name_of(message, receive.message) + " arrived twice");
   if (send.completion && send.completion->status == Status::cancelled) {
-    return accuse(name_of(message, receive.message) + " was cancelled, and came");
+    return accuse(name_of(message, receive.message) + " was cancelled, but arrived");
   }
   check_bytes(receive, completion);
   check_time(receive);
@@ -263,17 +268,17 @@ void Oracle::check_got_nothing(std::uint32_t index, const Completion& completion
   const Status status = completion.status;
   const bool nothing_matched = status == Status::cancelled || status == Status::store_full;
   if (status == Status::cancelled && !receive.cancel_asked) {
-    return accuse(name + " was cancelled by nobody");
+    return accuse(name + " ended as cancelled, but nobody cancelled it");
   }
   if (status == Status::store_full && !store_was_full(receive, clock)) {
-    return accuse(name + " hears that the store is full, and it can't be");
+    return accuse(name + " ended with store_full, but the store can't be full");
   }
   if (!nothing_matched && !session_ended_so(receive, completion, from)) {
     return accuse(name + " ended with " + std::string(to_string(status)) +
-                  ", and no session of its did");
+                  ", but none of its sessions did");
   }
   if (nothing_matched && !is_all(receive.buffer.bytes(), kUntouched)) {
-    return accuse(name + " got no message, and was written");
+    return accuse(name + " got no message, but its buffer was written");
   }
 }
 
@@ -305,15 +310,16 @@ void Oracle::judge_sends() {
     if (!send.completion || !send.released) return accuse(name_of(message, i) + " never completed");
     const Status status = send.completion->status;
     if (status == Status::cancelled && send.received > 0) {
-      return accuse(name_of(message, i) + " was cancelled, and came");
+      return accuse(name_of(message, i) + " was cancelled, but arrived");
     }
     const bool ended_well = got_bytes(status);
     if (ended_well && send.received == 0 && !lost_by_receiver(i)) {
-      return accuse(name_of(message, i) + " is ok to its sender, and never came");
+      return accuse(name_of(message, i) + " completed ok at its sender, but never arrived");
     }
     if (!ended_well && status != Status::cancelled && !send.completion->outcome_unknown &&
         send.received > 0) {
-      return accuse(name_of(message, i) + " has surely not come, says its sender, and came");
+      return accuse(name_of(message, i) +
+                    " surely did not arrive, according to its sender, but it did");
     }
   }
 }

@@ -14,7 +14,7 @@ std::string host_name(std::uint32_t host) { return "host " + std::to_string(host
 
 void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Duration at) {
   if (!sessions_.on_established(host, other, at)) {
-    accuse(host_name(host) + " says twice that its session with " + host_name(other) +
+    accuse(host_name(host) + " reports twice that its session with " + host_name(other) +
            " is established");
   }
   std::string late = places_.on_answer(host, other, false, at);
@@ -34,7 +34,7 @@ bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t byte
   const proto::Duration since = std::max(sessions_.ended(host, other), proto::Duration{});
   if (!widths_.may_take(host, other, bytes, since, at)) {
     accuse(host_name(host) + " has a session with " + host_name(other) + " of packets of " +
-           std::to_string(bytes) + " bytes, and that is not what their ways carry");
+           std::to_string(bytes) + " bytes, but their ways carry another size");
   }
   return bytes < widths_.of_nics(host, other);
 }
@@ -68,10 +68,10 @@ bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
 // An endpoint forgets a peer only when nothing of it is left.
 void Oracle::on_forgotten(std::uint32_t host, std::uint32_t other) {
   const std::string forgets = host_name(host) + " has forgotten " + host_name(other);
-  if (!places_.can_run_out(host)) return accuse(forgets + ", and has places enough");
-  if (sessions_.lives(host, other)) return accuse(forgets + ", and their session lives");
-  if (places_.is_calling(host, other)) return accuse(forgets + ", which it calls");
-  if (lies_there(other, host, true)) accuse(forgets + ", of which it has a message");
+  if (!places_.can_run_out(host)) return accuse(forgets + ", but has enough places");
+  if (sessions_.lives(host, other)) return accuse(forgets + ", but their session lives");
+  if (places_.is_calling(host, other)) return accuse(forgets + ", but is calling it");
+  if (lies_there(other, host, true)) accuse(forgets + ", but holds a message of it");
 }
 
 bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const {
@@ -106,8 +106,8 @@ bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Durati
 void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
                         proto::Duration at) {
   if (reason == Reason::stale_epoch && !has_stale_epoch(host, other)) {
-    accuse(host_name(host) + " hears that its epoch is stale, and " + host_name(other) +
-           " has known no process of it with that epoch or a higher one");
+    accuse(host_name(host) + " was told that its epoch is stale, but " + host_name(other) +
+           " knew no process of it with an equal or higher epoch");
   }
   // A host that the other one has given up already need not hear of that.
   const auto times = [&](std::uint32_t a, std::uint32_t b) {
@@ -124,8 +124,8 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   const bool closes = closings_[other].began && (told || new_process);
   if (by_other && !closes && sessions_.ended(other, host) <= sessions_.ended(host, other) &&
       !may_have_forgotten(other, host)) {
-    accuse(host_name(host) + " hears " + std::string(to_string(status)) + " of " +
-           host_name(other) + ", which has ended nothing");
+    accuse(host_name(host) + " got " + std::string(to_string(status)) + " from " +
+           host_name(other) + ", which has ended no session");
   }
   failures_.push_back({host, other, status});
   const bool confirmed = !sessions_.lives(host, other) ||
@@ -159,7 +159,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
            " without a reason: " + std::string(to_string(status)));
   }
   if (status == Status::endpoint_closed && !may_close(host, other)) {
-    accuse(host_name(host) + " has closed a session with " + host_name(other) + " by itself");
+    accuse(host_name(host) + " has closed a session with " + host_name(other) + " without a cause");
   }
 }
 
@@ -257,7 +257,7 @@ void Oracle::on_closed(std::uint32_t host, bool early, proto::Duration at,
     // The session ended otherwise meanwhile.
     if (last == failures_.rend() || last->status != Status::endpoint_closed) continue;
     if (sessions_.lives(other, host) && sessions_.established(other, host) < closing.at) {
-      accuse(host_name(host) + " has closed before its time, and " + host_name(other) +
+      accuse(host_name(host) + " has closed too early, and " + host_name(other) +
              " has not heard of it");
     }
   }
@@ -273,7 +273,7 @@ void Oracle::judge_partings() {
     const Status status = send.completion->status;
     if (status != Status::ok && status != Status::truncated) {
       return accuse("message " + std::to_string(i) + " was delivered before its receiver closed, " +
-                    "and its sender hears " + std::string(to_string(status)));
+                    "but its sender got " + std::string(to_string(status)));
     }
   }
 }

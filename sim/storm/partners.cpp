@@ -61,13 +61,13 @@ void Application::note_event(std::uint32_t at, const Event& event) {
     case Event::Kind::peer_refused: {
       if (!oracle_.places().can_run_out(at)) {
         oracle_.accuse(name_of_host(at) + " refuses " + name_of_host(other) +
-                       ", and has places enough");
+                       ", but has enough places");
       }
       // The end of a turn has a later clock than its beginning.
       const proto::Time clock = world_.host(at).now();
       const Duration turn = plan_.hosts[at].turn;
       if (here.told_refusal.ns > 0 && clock + turn < here.told_refusal + kTellsRefusals) {
-        oracle_.accuse(name_of_host(at) + " tells twice in a second that it refuses callers");
+        oracle_.accuse(name_of_host(at) + " reports twice in a second that it refuses callers");
       }
       here.told_refusal = clock;
       for (std::uint32_t i = 0; i < world_.hosts(); ++i) {
@@ -132,7 +132,7 @@ void Application::note_what_is_left(std::uint32_t at) {
 // An envelope names the sender of its message.
 void Application::check_name(std::uint32_t at, const Envelope& envelope) {
   if (envelope.immediate >= plan_.messages.size()) {
-    return oracle_.accuse(name_of_host(at) + " finds what nobody sent");
+    return oracle_.accuse(name_of_host(at) + " finds a message that nobody sent");
   }
   const std::uint32_t from = plan_.messages[envelope.immediate].from;
   const std::uint32_t said = world_.host_of(at, envelope.peer);
@@ -162,7 +162,7 @@ void Application::count_places(std::uint32_t host) {
   const bool told = process(host).told_refusal.ns > 0;
   if (told != (stats.calls_refused > 0) && stats.events_lost == 0) {
     oracle_.accuse(name_of_host(host) + " counts " + std::to_string(stats.calls_refused) +
-                   " refused calls, and told" + (told ? "" : " of none"));
+                   " refused calls, but reported" + (told ? "" : " none"));
   }
 }
 

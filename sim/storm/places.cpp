@@ -202,7 +202,7 @@ std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool ref
 
 std::string Places::on_none(std::uint32_t host, std::uint32_t other, Duration at) {
   if (!can_run_out_[host])
-    return "host " + std::to_string(host) + " has no place, and places enough";
+    return "host " + std::to_string(host) + " reports no place, but has enough places";
   if (!judges_) return {};
   std::optional<Duration>& asked_at = side(host, other).asked_at;
   if (!asked_at) asked_at = at;
@@ -216,7 +216,7 @@ std::string Places::on_none(std::uint32_t host, std::uint32_t other, Duration at
   if (place->is_of_dead || !is_calm_) most = most + patience_ + timers_ + listens;
   if (waited <= most) return {};
   return "host " + std::to_string(host) + " has no place for host " + std::to_string(other) +
-         ", and has had one for " + us(waited) + ": at most " + us(most);
+         ", but has had one for " + us(waited) + ": at most " + us(most);
 }
 
 }  // namespace hawser::sim

@@ -92,16 +92,16 @@ struct ClosingPlan {
 
 // The other calls of a program, right or wrong: the outcome of each is known beforehand
 // (calls.cpp).
-#define HAWSER_STORM_CALLS(X)                                                   \
-  X(look, "asks for all statistics")                                            \
-  X(connect_again, "connects a host that it knows")                             \
-  X(connect_nowhere, "connects what is no address")                             \
-  X(connect_nobody, "connects an address at which nobody listens")              \
-  X(send_wrong, "sends what can't be sent")                                     \
-  X(receive_wrong, "receives what can't be received")                           \
-  X(ask_wrong, "asks for, puts back, cancels and disconnects what isn't there") \
-  X(cancel_again, "cancels a send twice")                                       \
-  X(close_again, "closes twice")                                                \
+#define HAWSER_STORM_CALLS(X)                                                  \
+  X(look, "asks for all statistics")                                           \
+  X(connect_again, "connects a host that it knows")                            \
+  X(connect_nowhere, "connects what is no address")                            \
+  X(connect_nobody, "connects an address at which nobody listens")             \
+  X(send_wrong, "sends what can't be sent")                                    \
+  X(receive_wrong, "receives what can't be received")                          \
+  X(ask_wrong, "probes, returns, cancels and disconnects what does not exist") \
+  X(cancel_again, "cancels a send twice")                                      \
+  X(close_again, "closes twice")                                               \
   X(old_name, "uses the name of a peer whose place was given away")
 
 enum class CallKind : std::uint8_t {
@@ -126,45 +126,45 @@ struct CallPlan {
 };
 
 // X(name, text). The meaning of `amount` and `delay`: draw_faults.cpp, World::apply.
-#define HAWSER_STORM_FAULTS(X)                                           \
-  X(loss, "frames of a host's cables are lost one by one")               \
-  X(burst_loss, "and in bursts (Gilbert-Elliott)")                       \
-  X(duplicate, "frames come twice")                                      \
-  X(reorder, "frames are overtaken")                                     \
-  X(straggle, "a few frames come long after all others")                 \
-  X(spike, "a cable stands still for a moment")                          \
-  X(corrupt, "a bit is turned")                                          \
-  X(truncate, "frames are cut short")                                    \
-  X(slow, "a cable is slower by a factor")                               \
-  X(flap, "a cable between switches, or of a port, is cut for a while")  \
-  X(one_way, "nothing passes from one NIC to another")                   \
-  X(both_ways, "nothing passes between two NICs")                        \
-  X(partition, "nothing passes between one host and the others")         \
-  X(nic_silent, "a NIC dies without a word")                             \
-  X(nic_told, "a NIC dies and says so")                                  \
-  X(nic_moves, "a NIC goes, and returns with another address")           \
-  X(all_but_one, "all NICs of a host but one die")                       \
-  X(both_move, "a NIC of each of two hosts moves at once")               \
-  X(pause, "a host is descheduled")                                      \
-  X(absence, "for longer than others wait")                              \
-  X(announced, "and it had said that it might be")                       \
-  X(late_host, "a host wakes late, each time")                           \
-  X(clock_jump, "a host's clock jumps forward")                          \
-  X(crash, "a process dies")                                             \
-  X(restart, "a process dies and is started again at the same address")  \
-  X(reaps_late, "sends are reaped long after they have left")            \
-  X(holds_sends, "a NIC reaps nothing")                                  \
-  X(partial_bursts, "a NIC takes fewer packets than offered")            \
-  X(overrun, "a NIC's receive rings hold a few packets only")            \
-  X(garbled, "a NIC's frames say what can't be, with a good checksum")   \
-  X(forged, "an intruder sends such frames beside those of a NIC")       \
-  X(strangers, "an intruder calls in many names")                        \
-  X(unresolved, "a NIC does not find the way to a host that is new")     \
-  X(no_buffers, "a host's pool of packet buffers is empty")              \
-  X(mute_queue, "what a NIC sends on one of its queues is lost")         \
-  X(deaf_queue, "nothing of one queue passes from one NIC to another")   \
-  X(stands, "a host is descheduled in the middle of a turn")             \
-  X(narrow, "the way from one NIC to another carries less in one piece") \
+#define HAWSER_STORM_FAULTS(X)                                                \
+  X(loss, "frames of a host's cables are lost one by one")                    \
+  X(burst_loss, "and in bursts (Gilbert-Elliott)")                            \
+  X(duplicate, "frames arrive twice")                                         \
+  X(reorder, "frames are overtaken")                                          \
+  X(straggle, "a few frames arrive long after all others")                    \
+  X(spike, "a cable stands still for a moment")                               \
+  X(corrupt, "a bit is flipped")                                              \
+  X(truncate, "frames are cut short")                                         \
+  X(slow, "a cable is slower by a factor")                                    \
+  X(flap, "a cable between switches, or of a port, is cut for a while")       \
+  X(one_way, "nothing passes from one NIC to another")                        \
+  X(both_ways, "nothing passes between two NICs")                             \
+  X(partition, "nothing passes between one host and the others")              \
+  X(nic_silent, "a NIC dies silently")                                        \
+  X(nic_told, "a NIC dies and reports it")                                    \
+  X(nic_moves, "a NIC disappears, and returns with another address")          \
+  X(all_but_one, "all NICs of a host but one die")                            \
+  X(both_move, "a NIC of each of two hosts moves at once")                    \
+  X(pause, "a host is descheduled")                                           \
+  X(absence, "for longer than others wait")                                   \
+  X(announced, "and it had announced that it might be")                       \
+  X(late_host, "a host wakes late, each time")                                \
+  X(clock_jump, "a host's clock jumps forward")                               \
+  X(crash, "a process dies")                                                  \
+  X(restart, "a process dies and is started again at the same address")       \
+  X(reaps_late, "sends are reaped long after they have left")                 \
+  X(holds_sends, "a NIC reaps nothing")                                       \
+  X(partial_bursts, "a NIC takes fewer packets than offered")                 \
+  X(overrun, "a NIC's receive rings hold a few packets only")                 \
+  X(garbled, "a NIC's frames have impossible contents, with a good checksum") \
+  X(forged, "an intruder sends such frames beside those of a NIC")            \
+  X(strangers, "an intruder calls under many names")                          \
+  X(unresolved, "a NIC does not find the way to a new host")                  \
+  X(no_buffers, "a host's pool of packet buffers is empty")                   \
+  X(mute_queue, "what a NIC sends on one of its queues is lost")              \
+  X(deaf_queue, "nothing of one queue passes from one NIC to another")        \
+  X(stands, "a host is descheduled in the middle of a turn")                  \
+  X(narrow, "the way from one NIC to another carries less in one piece")      \
   X(stale_epoch, "a process dies and is started again, and its epoch is no higher")
 
 enum class FaultKind : std::uint8_t {

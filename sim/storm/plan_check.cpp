@@ -77,7 +77,7 @@ class Check {
   void demand_channel(std::uint16_t channel) {
     if (channel == 0 || channel == 1 || channel == kCollectiveChannel) return;
     demand(false, "channel is " + std::to_string(channel) +
-                      ", which nobody would look at; there are 0, 1 and " +
+                      ", which no host looks at; valid ones are 0, 1 and " +
                       std::to_string(kCollectiveChannel));
   }
   void demand_sum(std::uint64_t& sum, std::uint64_t bytes) {
@@ -172,7 +172,7 @@ class Check {
       demand(host.nic.send_slots >= 1 && host.nic.data_slots >= 1 && host.nic.control_slots >= 1,
              "a ring without slots");
       demand(host.nic.needs_checksum == plan_.hosts[0].nic.needs_checksum,
-             "needs_checksum is another one than that of hosts[0]: both ends must agree");
+             "needs_checksum differs from that of hosts[0]: both ends must agree");
       demand_time(host.turn, "turn_ns", kMostTurn, Duration{1});
       demand_time(host.wake_up, "wake_up_ns", kMostWakeUp);
       demand_time(host.clock, "clock_ns");

@@ -51,7 +51,7 @@ void check_turning(World& world, Oracle& oracle) {
   if (!world.scribe().complaint().empty()) oracle.accuse(world.scribe().complaint());
   for (std::uint32_t i = 0; i < world.hosts(); ++i) {
     if (world.has_started(i) && world.host(i).idle_turns() > kMostIdleTurns) {
-      oracle.accuse("a timer is due, and nothing is done about it");
+      oracle.accuse("a timer is due, but the endpoint does not act");
     }
   }
 }
@@ -94,7 +94,7 @@ void run_closing(const Plan& plan, World& world, Application& application, Oracl
   while (!application.all_left() && oracle.verdict().empty()) world.events().step();
   const bool in_time = plan.tunables.close_timeout_ms >= kEnoughToClose;
   if (answered && in_time && application.any_closed_late()) {
-    oracle.accuse("closing is answered by nobody");
+    oracle.accuse("nobody answers the closing");
   }
 }
 

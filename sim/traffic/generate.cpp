@@ -51,7 +51,7 @@ void check(const Traffic& traffic) {
   const std::string kind(name_of(traffic.kind));
   const bool is_drawn = traffic.kind == Kind::background && traffic.sizes == Sizes::web_search;
   if (traffic.bytes == 0 && !is_drawn) {
-    throw InputError(kind + " traffic of 0 bytes is none: say how many");
+    throw InputError(kind + " traffic of 0 bytes is no traffic: give the number of bytes");
   }
   if (traffic.bytes > MatrixBuilder::kMostBytes) {
     throw InputError("bytes are " + std::to_string(traffic.bytes) + ", but at most " +
@@ -61,8 +61,7 @@ void check(const Traffic& traffic) {
     throw InputError("rounds are 1 to 1000000, not " + std::to_string(traffic.rounds));
   }
   if (traffic.rounds > 1 && !has_rounds(traffic.kind)) {
-    throw InputError(kind +
-                     " traffic has one round: nobody in it awaits what comes before another");
+    throw InputError(kind + " traffic has one round: none of its messages waits for another");
   }
   if (traffic.channels == 0 || traffic.channels > 64) {
     throw InputError("channels are 1 to 64, not " + std::to_string(traffic.channels));

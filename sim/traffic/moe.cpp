@@ -38,7 +38,8 @@ class Popularity {
 };
 
 void check(const Traffic& traffic, std::uint32_t experts) {
-  if (traffic.tokens == 0) throw InputError("moe traffic needs tokens: how many each node has");
+  if (traffic.tokens == 0)
+    throw InputError("moe traffic needs tokens, the number that each node has");
   if (traffic.top == 0 || traffic.top > experts) {
     throw InputError("a token goes to 1 to " + std::to_string(experts) +
                      " of as many experts, not to " + std::to_string(traffic.top));

@@ -37,11 +37,11 @@ class Grid {
     tensor_ = std::max(mapping.tensor > 0 ? mapping.tensor : workload.tensor, 1u);
     expert_ = std::max(mapping.expert > 0 ? mapping.expert : workload.expert, 1u);
     if (ranks_ == 0) {
-      throw InputError("the workload doesn't say how many ranks it has: say it beside it");
+      throw InputError("the workload doesn't state its number of ranks: give it in the plan");
     }
     const std::uint64_t part = std::uint64_t{tensor_} * stages_;
     if (ranks_ % part != 0) {
-      throw InputError(std::to_string(ranks_) + " ranks can't be shared out to " +
+      throw InputError(std::to_string(ranks_) + " ranks can't be divided among " +
                        std::to_string(stages_) + " stages of tensor groups of " +
                        std::to_string(tensor_) + ": take a multiple of " + std::to_string(part));
     }
@@ -345,11 +345,11 @@ ConnectionMatrix training(const Workload& workload, const Mapping& mapping) {
   ConnectionMatrix matrix = TrainingMaker(workload, mapping).make();
   if (matrix.connections.empty()) {
     throw InputError(
-        "nothing of this workload goes over the fabric: all its groups have one rank, "
-        "or are within a host");
+        "this workload sends nothing over the fabric: each of its groups has one rank, or is "
+        "within a host");
   }
   if (waits_for_ever(matrix)) {
-    throw InputError("stages of this workload wait for each other in a circle: cut elsewhere");
+    throw InputError("stages of this workload wait for each other in a cycle: cut elsewhere");
   }
   return matrix;
 }

@@ -152,7 +152,7 @@ TEST_CASE("await_address__an_end_to_waiting") {
 TEST_CASE("await_address__a_duplicate_is_refused_as_one_found_while_waiting_too") {
   Wait wait;
   wait.states = {AddressState::duplicate};
-  CHECK_THROWS_WITH(wait.run(), Contains("another host of the link has this address"));
+  CHECK_THROWS_WITH(wait.run(), Contains("another host on the link has this address"));
   CHECK(wait.pauses == 0);
   wait.states = {AddressState::tentative, AddressState::duplicate};
   CHECK_THROWS_AS(wait.run(), Error);

@@ -149,7 +149,7 @@ TEST_CASE("Address__is_told_in_words") {
                           ": udp:127.0.0.1 (ports "));
   CHECK(words.find("), udp:127.0.0.2 (ports ") != std::string::npos);
   CHECK(describe_address(shortened(address, 64)) == words);
-  CHECK(describe_address({}) == "no address of an endpoint");
+  CHECK(describe_address({}) == "not an endpoint's address");
   // This host need not have these NICs.
   VerbsAddress infiniband;
   infiniband.link = VerbsAddress::Link::infiniband;

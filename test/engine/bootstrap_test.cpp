@@ -169,7 +169,7 @@ TEST_CASE("Rendezvous__without_a_way_there_is_an_error_long_before_the_timeout")
   constexpr std::uint32_t kTimeoutMs = 600'000;
   CHECK_THROWS_WITH(
       Rendezvous("255.255.255.255:1", 0, 1, kTimeoutMs),
-      Catch::StartsWith("This host has no way to the rendezvous at 255.255.255.255:1") &&
+      Catch::StartsWith("This host has no route to the rendezvous at 255.255.255.255:1") &&
           Catch::Contains("is lo up?"));
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("Rendezvous__missing_ranks_are_named_when_the_time_is_over") {
   Rendezvous idle(server.address(), 3, 4, kHangLimitMs);  // has joined, but posts nothing
   const BootstrapError error = error_of([&] { one.barrier(100); });
   CHECK(error.failure() == BootstrapFailure::timeout);
-  CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not come"));
+  CHECK_THAT(error.what(), Catch::Matchers::StartsWith("Ranks 0, 2 and 3 did not reach"));
   CHECK(error.rank() == 0);
   // The job has failed for all ranks, also for those that join later.
   CHECK(error_of([&] { idle.barrier(kHangLimitMs); }).failure() == BootstrapFailure::timeout);
@@ -348,7 +348,7 @@ TEST_CASE("RendezvousServer__its_end_keeps_nothing_back_that_was_told_before") {
 
 TEST_CASE("Rendezvous__whose_server_is_not_there_says_where_to_look") {
   const auto advice = Catch::Matchers::EndsWith(
-      "; look at the messages of the process that serves it (a launcher, or rank 0)");
+      "; check the messages of the process that serves it (a launcher, or rank 0)");
   auto server = std::make_unique<RendezvousServer>("127.0.0.1:0", 2);
   const std::string address = server->address();
   Rendezvous one(address, 1, 2, kHangLimitMs);

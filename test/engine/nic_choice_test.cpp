@@ -71,7 +71,7 @@ TEST_CASE("choose_nics__by_default_one_address_a_device_and_no_bridge_of_contain
   CHECK(reason_of("udp:fd00::7", choice) == "eth0 is in use by another of its addresses");
   CHECK(reason_of("udp:10.3.0.7", choice) == "eth3 is down");
   CHECK_THAT(reason_of("udp:172.17.0.1", choice), Contains("bridge of this host's containers"));
-  CHECK(reason_of("udp:127.0.0.1", choice) == "loopback, and there are others");
+  CHECK(reason_of("udp:127.0.0.1", choice) == "loopback, and there are other NICs");
   CHECK(choice.notes.empty());
 }
 
@@ -204,14 +204,14 @@ TEST_CASE("choose_nics__errors_list_what_there_was_and_why_not") {
 TEST_CASE("choose_nics__malformed_items_are_refused") {
   const auto [list, text] =
       GENERATE(table<std::string, std::string>({{"if:", "lacks the interface's name"},
-                                                {"net:10.0.0.0/33", "is no prefix"},
-                                                {"net:eth0", "is no prefix"},
-                                                {"fd00::/129", "is no prefix"},
-                                                {"10.0.0.0/", "is no prefix"},
+                                                {"net:10.0.0.0/33", "is not a prefix"},
+                                                {"net:eth0", "is not a prefix"},
+                                                {"fd00::/129", "is not a prefix"},
+                                                {"10.0.0.0/", "is not a prefix"},
                                                 {"eth0,,eth1", "an item is empty"},
                                                 {"eth0,", "an item is empty"},
                                                 {"!", "an item is empty"},
-                                                {"tcp:10.0.0.1", "is of no kind"},
+                                                {"tcp:10.0.0.1", "has no kind"},
                                                 {"udp:", "lacks its address"}}));
   INFO(list);
   CHECK_THAT(error_of(list), Contains(text));
@@ -221,14 +221,14 @@ TEST_CASE("choose_nics__what_matches_nothing_beside_others_costs_a_line") {
   const NicChoice choice = choose_nics("if:eth0,if:eth7", host());
   CHECK(choice.nics == Names{"udp:10.0.0.7"});
   REQUIRE(choice.notes.size() == 1);
-  CHECK_THAT(choice.notes[0], Contains("if:eth7 matches nothing of this host"));
+  CHECK_THAT(choice.notes[0], Contains("if:eth7 matches no usable NIC of this host"));
 }
 
 // In NCCL_SOCKET_IFNAME, ^eth1 leaves out eth10 as well.
 TEST_CASE("choose_nics__a_name_that_only_begins_another_is_told") {
   const NicChoice choice = choose_nics("^eth1", host());
   REQUIRE(choice.notes.size() == 1);
-  CHECK_THAT(choice.notes[0], Contains("!eth1 leaves nothing out, not eth10 either; write !eth1*"));
+  CHECK_THAT(choice.notes[0], Contains("!eth1 excludes nothing, not even eth10; write !eth1*"));
   CHECK(choose_nics("^docker0", host()).notes.empty());
   CHECK(choose_nics("!virbr0", host()).notes.empty());  // a list may serve many hosts
 }
@@ -240,7 +240,7 @@ TEST_CASE("choose_nics__at_most_sixteen") {
   }
   const NicChoice choice = choose_nics("", nics);
   CHECK(choice.nics.size() == 16);
-  CHECK_THAT(reason_of("udp:10.0.17.1", choice), Contains("16 NICs, which is the most"));
+  CHECK_THAT(reason_of("udp:10.0.17.1", choice), Contains("16 NICs, which is the maximum"));
 }
 
 TEST_CASE("EngineConfig__takes_lists_as_well_as_names") {

@@ -144,9 +144,10 @@ TEST_CASE("pmix_job__who_does_not_come_to_the_fence_is_not_waited_for") {
     std::string call;
     const std::string error = error_of([&] { (void)job.meet("", 2000); }, &call);
     CHECK(call == "PMIx_Fence");
-    CHECK_THAT(error,
-               Catch::Matchers::StartsWith(
-                   "PMIx_Fence: not all 4 ranks came within 2 s; the messages of the others"));
+    CHECK_THAT(
+        error,
+        Catch::Matchers::StartsWith(
+            "PMIx_Fence: not all 4 ranks joined within 2 s; the messages of the other ranks"));
   }
   // Finalizing could wait for the ranks that don't come.
   CHECK(world.calls == Calls{"init", "fence"});

@@ -143,8 +143,8 @@ TEST_CASE("Rendezvous__its_error_says_of_each_address_why_it_did_not_serve") {
              Catch::StartsWith("No rendezvous answers at " + text + " within 1000 ms: ") &&
                  Catch::Contains("127.0.0.5:9: Connection refused (this host has that address") &&
                  Catch::Contains(hole.address() + ": Connection timed out") &&
-                 Catch::Contains(silent.address() + ": a program there takes the connection and "
-                                                    "says nothing") &&
+                 Catch::Contains(silent.address() +
+                                 ": a program there accepts the connection but does not answer") &&
                  Catch::EndsWith("(a launcher, or rank 0)"));
 }
 

@@ -39,7 +39,8 @@ class SimplePool final : public proto::PacketPool {
   void give(std::span<proto::PacketBuffer* const> buffers) override {
     for (proto::PacketBuffer* const buffer : buffers) {
       const std::size_t index = index_of(buffer);
-      HAWSER_ASSERT(index < out_.size() && out_[index], "given back twice, or not of this pool");
+      HAWSER_ASSERT(index < out_.size() && out_[index],
+                    "a buffer returned twice, or of another pool");
       out_[index] = false;
       if (poison_) std::memset(buffer->bytes, 0xdd, sizeof buffer->bytes);
       free_.push_back(buffer);

@@ -269,7 +269,7 @@ void World::take_turn(Node& node) {
   }
   // If turns did nothing about a deadline in the past, an idle endpoint would spin for ever.
   node.idle_turns = !result.progressed && result.wake_at <= now_ ? node.idle_turns + 1 : 0;
-  if (node.idle_turns > 1000) FAIL("a timer is due, and turn after turn nothing is done about it");
+  if (node.idle_turns > 1000) FAIL("a timer is due, but the endpoint does not act for many turns");
   // Take a few at a time: most turns have none, and the array is made anew each time.
   std::array<Completion, 4> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {

@@ -102,9 +102,9 @@ TEST_CASE("aicb_csv: what is wrong is said with file and line") {
   CHECK(error_of(kHeader + all_reduce("1") + "\n" + all_reduce("")) ==
         "job.csv:4: msg_size must be a whole number, not ''");
   CHECK(error_of(kHeader + call("all_reduce", "CommGroup.xx_group", "8", "1", "x")) ==
-        "job.csv:2: comm_group is 'CommGroup.xx_group', which is no group that is known");
+        "job.csv:2: comm_group is 'CommGroup.xx_group', which is not a known group");
   CHECK(error_of(kHeader + call("all_produce", "CommGroup.tp_group", "8", "1", "x"))
-            .starts_with("job.csv:2: comm_type is 'CommType.all_produce', which is not known"));
+            .starts_with("job.csv:2: comm_type is 'CommType.all_produce', which is unknown"));
   CHECK(error_of(kHeader + call("all_reduce", "CommGroup.tp_group", "0", "1", "x")) ==
         "job.csv:2: comm_group_size is '0', but must be 1 to 1048576");
   CHECK(error_of(kHeader + call("isend", "CommGroup.pp_group", "1", "1", "x", "sideways")) ==

@@ -31,7 +31,7 @@ TEST_CASE("astra_text: a step is forward, then backward with inputs before weigh
   REQUIRE(workload.step.size() == 5);
   CHECK(workload.init.empty());
   REQUIRE(workload.warnings.size() == 1);
-  CHECK(workload.warnings[0].starts_with("job.txt:4: the second field says what a layer depends"));
+  CHECK(workload.warnings[0].starts_with("job.txt:4: the second field, a layer's dependency"));
   CHECK(workload.sizes[GroupKind::tensor] == 4);
   struct Expected {
     Operation operation;
@@ -97,8 +97,10 @@ TEST_CASE("astra_text: what is wrong is said with file and line") {
   CHECK(error_of("\n \n# nothing\n") == "job.txt:1: the file is empty");
   CHECK(error_of("DATA\n") ==
         "job.txt:1: a workload begins with its parallelism and its count of layers");
-  CHECK(error_of("DATER\n1\n" + layer).starts_with("job.txt:1: 'DATER' is no parallelism"));
-  CHECK(error_of("\nDATER\n1\n" + layer).starts_with("job.txt:2: 'DATER' is no parallelism"));
+  CHECK(
+      error_of("DATER\n1\n" + layer).starts_with("job.txt:1: 'DATER' is not a known parallelism"));
+  CHECK(error_of("\nDATER\n1\n" + layer)
+            .starts_with("job.txt:2: 'DATER' is not a known parallelism"));
   CHECK(error_of("HYBRID_TRANSFORMER ep 4\n1\n" + layer) ==
         "job.txt:1: a key such as 'ep:' is expected instead of 'ep'");
   CHECK(error_of("HYBRID_TRANSFORMER ep:\n1\n" + layer) == "job.txt:1: 'ep' has no value");
@@ -115,7 +117,7 @@ TEST_CASE("astra_text: what is wrong is said with file and line") {
         "job.txt:2: the count of layers must be a whole number, not 'many'");
   CHECK(error_of(kHeader + "1\n") == "job.txt:2: no layer follows");
   CHECK(error_of(kHeader + "1\n" + layer + layer) ==
-        "job.txt:4: 1 layers are said in line 2, and this is one more");
+        "job.txt:4: 1 layers are announced in line 2, and this is one more");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCE 8 1 NONE\n") ==
         "job.txt:3: a layer has 12 fields, not 7");
   CHECK(error_of(kHeader + "1\nx -1 1 ALLREDUCE -8 1 NONE 0 1 NONE 0 1\n") ==
@@ -163,7 +165,8 @@ TEST_CASE("astra_text: fewer layers than announced is a warning") {
   const Workload workload = parse(kHeader + "839\nx -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n");
   CHECK(workload.step.size() == 1);
   REQUIRE(workload.warnings.size() == 1);
-  CHECK(workload.warnings[0] == "job.txt:2: 839 layers are said, but 1 follow: is the file whole?");
+  CHECK(workload.warnings[0] ==
+        "job.txt:2: 839 layers are announced, but 1 follow: is the file whole?");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST_CASE("fault_report: what was injected stands beside what was seen of it") {
   const FaultReport report = compare_faults(run.options, run.results);
   REQUIRE(report.rows.size() == 1);
   const FaultRow& row = report.rows[0];
-  CHECK(row.text == "rank 1: NIC 0 loses all that it gets");
+  CHECK(row.text == "rank 1: NIC 0 loses all that it receives");
   CHECK(row.hit == 1);
   CHECK(row.at_ns == 100 * kMs);
   CHECK(row.path_down.n == 1);

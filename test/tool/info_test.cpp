@@ -49,8 +49,8 @@ TEST_CASE("info: a traffic class that every verbs NIC refuses is shown as refuse
   for (const std::uint64_t given : {105, 107}) {
     tunables.verbs_traffic_class = given;
     CHECK_THAT(verbs_packets_text(tunables, Ports{port(true, true)}),
-               Contains("none, every RDMA port is refused: a traffic class of " +
-                        std::to_string(given) + " has bits of ECN set") &&
+               Contains("none, as every RDMA port is refused: a traffic class of " +
+                        std::to_string(given) + " sets the ECN bits") &&
                    !Contains("DSCP " + std::to_string(given >> 2) + ","));
   }
 }
@@ -58,8 +58,9 @@ TEST_CASE("info: a traffic class that every verbs NIC refuses is shown as refuse
 TEST_CASE("info: the way from each UDP NIC to an address") {
   const std::string text = ways_text("127.0.0.1");
   CHECK_THAT(text, Contains("Ways to 127.0.0.1 (`ip route get 127.0.0.1`"));
-  CHECK_THAT(text, Contains("  udp:127.0.0.1 ") && Contains(" MTU 65535 of the way, 65536 of the "
-                                                            "device: datagrams of 65507\n"));
+  CHECK_THAT(text,
+             Contains("  udp:127.0.0.1 ") &&
+                 Contains(" MTU 65535 of the route, 65536 of the device: datagrams of 65507\n"));
   CHECK_THAT(text, !Contains("udp:::1"));
   for (const char* const wrong : {"somewhere", "0.0.0.0", "10.0.0.1:80"}) {
     CHECK_THROWS_WITH(ways_text(wrong),
@@ -85,7 +86,7 @@ TEST_CASE("info: why each NIC is chosen, or is not") {
       {.name = "udp:fd08::1", .device = "eth1", .address_state = AddressState::tentative},
       {.name = "udp:172.17.0.1", .device = "docker0", .up = true}};
   CHECK_THAT(choice_text("", host),
-             Contains("Choice of NICs, where nothing names them\n") &&
+             Contains("Choice of NICs when none are named\n") &&
                  Contains("eth0         + chosen\n") &&
                  Contains("eth1         - its address is tentative") &&
                  Contains("docker0      - a bridge of this host's containers") &&
@@ -94,7 +95,7 @@ TEST_CASE("info: why each NIC is chosen, or is not") {
              Contains("Choice of NICs by \"if:docker0,udp:10.9.9.9\"\n") &&
                  Contains("docker0      + chosen by if:docker0\n") &&
                  Contains("eth0         - no item matches it\n") &&
-                 Contains("  udp:10.9.9.9 is named, and not among the NICs of this host\n"));
+                 Contains("  udp:10.9.9.9 is named, but is not a NIC of this host\n"));
   CHECK_THAT(choice_text("!*", host),
              Contains("eth0         - left out by !*\n") && Contains("  nothing is chosen\n"));
   CHECK_THAT(choice_text("if:", host), Contains("  NIC \"if:\" lacks the interface's name"));

@@ -117,7 +117,7 @@ def a_duplicate_is_told_as_what_it_is():
         made("-n", a, "addr", "add", "fd07::1/64", "dev", "eth0")
         wait_for(lambda: "fd07::1" in ip("-n", a, "-6", "addr", "show", "dadfailed").stdout, "a duplicate")
         status, output = hawser(a, "run", *SMALL, "--nic", "udp:fd07::1")
-        check(status == 2 and "another host of the link has this address" in output, f"{status}\n{output}")
+        check(status == 2 and "another host on the link has this address" in output, f"{status}\n{output}")
         check("no such address" not in output, output)
         status, output = hawser(a, "run", *SMALL, "--nic", "if:eth0")
         check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
@@ -196,7 +196,7 @@ def a_rank_that_is_renumbered_takes_its_steps_and_gets_no_report():
         for rank in ranks:
             status, output = finish(rank)
             # The duration of the steps decides which limit comes first.
-            ended_by_the_guard = status == 1 and "still not ended 10 s after --timeout" in output
+            ended_by_the_guard = status == 1 and "still runs 10 s after --timeout" in output
             waited_in_vain = status == 3
             check(ended_by_the_guard or waited_in_vain, f"{status}\n{output}")
             check("lost" not in output and "ok: every byte" not in output, output)

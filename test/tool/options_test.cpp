@@ -40,7 +40,7 @@ TEST_CASE("options: what is wrong with a lasting fault is said of its option") {
   CHECK_THROWS_WITH(parse("--loss 0.1 --corrupt x"), "--corrupt x is not a number");
   CHECK_THROWS_WITH(parse("--reorder 0.1/9999"),
                     "--reorder 0.1/9999 has a depth that is not from 1 to 4096");
-  CHECK_THROWS_WITH(parse("--loss 0.1,kill"), "--loss 0.1,kill: one value, please");
+  CHECK_THROWS_WITH(parse("--loss 0.1,kill"), "--loss 0.1,kill: give one value");
 }
 
 TEST_CASE("options: ranks that are started again, and how often") {
@@ -94,7 +94,7 @@ TEST_CASE("options: NICs by a list, in any of its places") {
   CHECK(parse("--nic udp:127.0.0.2 --nic udp:127.0.0.3,udp:127.0.0.4").nics == 3);
   CHECK_THROWS_AS(parse("--nic if:no-such-interface"), NicChoiceError);
   CHECK_THROWS_WITH(parse("--nics if:lo --nic udp:127.0.0.2"),
-                    "--nics if:lo and --nic: put all of it into one list");
+                    "--nics if:lo and --nic: put all NICs into one list");
 }
 
 TEST_CASE("options: HAWSER_NICS stands for a --nic that is not there") {

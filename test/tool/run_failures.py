@@ -26,7 +26,7 @@ def run_in_which_one_dies(arguments, dead, survivors):
 def rank_kills_itself():
     output = run_in_which_one_dies(["--ranks", "5", "--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps",
                                     "4", "--kill-rank", "3@0.6", *IMPATIENT], 3, (0, 1, 2, 4))
-    check("rank 3 was ended by SIGKILL" in output, output)
+    check("rank 3 was killed by SIGKILL" in output, output)
     check_failure(output, 3, (0, 1, 2, 4))
 
 
@@ -56,7 +56,7 @@ def rank_stopped_for_a_moment():
     os.kill(ranks[1], signal.SIGCONT)
     status, rest = finish(process)
     check(status == 0, output + rest)
-    check("rank 1 goes on" in rest, rest)
+    check("rank 1 continues" in rest, rest)
 
 
 @case
@@ -74,7 +74,7 @@ def rank_stopped_for_too_long():
     check_living_are_not_blamed(output, 2, (0, 1, 3))
     check(status == 3, output)
     check_failure(output, 2, (0, 1, 3))
-    check(re.search(r"^rank 2: held for dead by others", output, re.M),
+    check(re.search(r"^rank 2: declared dead by other ranks", output, re.M),
           f"rank 2 does not report failure:\n{output}")
 
 
@@ -117,7 +117,7 @@ FOUR = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "64", "-
 def rank_started_again():
     for extra in ([], ["--threads", "1"], ["--loss", "0.02"]):
         output, report = run(FOUR + ["--restart-rank", "2@0.55", *extra])
-        check(len(re.findall(r"^rank 2 was ended by SIGKILL, and is started again$", output,
+        check(len(re.findall(r"^rank 2 was killed by SIGKILL, and is restarted$", output,
                              re.M)) == 1, output)
         for rank in (0, 1, 3):
             check(re.search(rf"^rank {rank}: .*rank 2: peer_\w+", output, re.M),
@@ -152,7 +152,7 @@ def rank_started_again_among_groups_and_stages():
 @case
 def another_rank_dies_after_one_was_started_again():
     output = run_in_which_one_dies(FOUR + ["--restart-rank", "2@0.3", "--kill-rank", "1@0.7", *IMPATIENT], 1, (0, 2, 3))
-    check("rank 2 was ended by SIGKILL, and is started again" in output, output)
+    check("rank 2 was killed by SIGKILL, and is restarted" in output, output)
     check_failure(output, 1, (0, 2, 3))
 
 
@@ -160,7 +160,7 @@ def another_rank_dies_after_one_was_started_again():
 def rank_started_again_dies_at_once():
     process = start(LONG + IMPATIENT + ["--restart-rank", "2@0.0001"])
     ranks = all_ranks(process, 4)
-    output = read_until(process, "and is started again")
+    output = read_until(process, "and is restarted")
     again = wait_for(lambda: children(process.pid).get(2) not in (None, ranks[2]) and
                      children(process.pid)[2], "the new process")
     os.kill(again, signal.SIGKILL)
@@ -178,7 +178,7 @@ def who_was_not_started_here_is_not_started_again():
     environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
                        HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}")
     status, output = finish(start(["--restart-rank", "0@0.5"], env=environment))
-    check(status == 2 and "who started this rank" in output, f"{status}\n{output}")
+    check(status == 2 and "--restart-rank works only with ranks that this command starts" in output, f"{status}\n{output}")
 
 
 def joined(rank, size, port, arguments):
@@ -193,9 +193,9 @@ def joined(rank, size, port, arguments):
 def who_has_ranks_to_start_and_is_one_of_others_chooses():
     leftover = dict(os.environ, RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     status, output = finish(start(SMALL, env=leftover))
-    check(status == 2 and "--ranks 4, but RANK and WORLD_SIZE say that this process is one of 1 ranks" in output, output)
+    check(status == 2 and "--ranks 4 contradicts RANK and WORLD_SIZE: they make this process one of 1 ranks" in output, output)
     status, output = finish(start([*SMALL_OF_OTHERS, "--ranks", "1"], env=leftover))
-    check(status == 0 and "rank 0 of 1, as RANK and WORLD_SIZE say" in output, output)
+    check(status == 0 and "rank 0 of 1, according to RANK and WORLD_SIZE" in output, output)
 
 
 # A rank that waits for one that could not start learns why. If the server went with that rank, it
@@ -213,7 +213,7 @@ def a_rank_that_cannot_start_is_no_riddle_to_others():
         status, output = ends[1 - broken]
         told = rf"hawser: rank {1 - broken}: Rank {broken} gave up: .*203\.0\.113\.77"
         if broken == 0:
-            told += r"|No rendezvous answers .*; look at the messages of the process that serves it"
+            told += r"|No rendezvous answers .*; check the messages of the process that serves it"
         check(status == 3 and re.search(told, output), f"{status}\n{output}")
 
 
@@ -221,7 +221,7 @@ def a_rank_that_cannot_start_is_no_riddle_to_others():
 def what_a_nic_of_ports_stands_for_is_in_the_help():
     status, output = finish(start(["--help"]))
     text = re.sub(r"\s+", " ", output)
-    check(status == 0 and "word verbs stands for every RDMA port of the host that can be used" in text, output)
+    check(status == 0 and "word verbs alone stands for every usable RDMA port of the host" in text, output)
 
 
 # --- bad input -------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def bad_options():
 def unknown_subcommands():
     for word in ("bogus", "--bogus"):
         ended = subprocess.run([*COMMAND, word], stderr=subprocess.PIPE, text=True, check=False)
-        check(ended.returncode == 2 and f"'{word}' is no subcommand" in ended.stderr, ended.stderr)
+        check(ended.returncode == 2 and f"'{word}' is not a subcommand" in ended.stderr, ended.stderr)
 
 
 @case
@@ -351,7 +351,7 @@ def port_in_use():
         environment = dict(os.environ, HAWSER_RANK="0", HAWSER_SIZE="2",
                            HAWSER_RENDEZVOUS=f"127.0.0.1:{taken.getsockname()[1]}")
         status, output = finish(start(SMALL_OF_OTHERS, env=environment))
-        check(status == 2 and "another program has that port" in output, f"{status}\n{output}")
+        check(status == 2 and "another program uses that port" in output, f"{status}\n{output}")
 
 
 def info_text(env=None):

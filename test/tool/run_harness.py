@@ -107,7 +107,7 @@ def check_living_are_not_blamed(output, dead, survivors):
     for rank in survivors:
         for line in re.findall(rf"^(?:hawser: )?rank {rank}: (.*)$", output, re.M):
             blamed = {int(number) for number in re.findall(r"rank (\d+): peer_(?:timeout|unreachable)", line)}
-            check(not blamed - {dead} and "held for dead by others" not in line,
+            check(not blamed - {dead} and "declared dead by other ranks" not in line,
                   f"a living rank was taken for dead: rank {rank}: {line}\n{output}")
     check("did not notice in time that others had ended" not in output, output)
 

@@ -95,7 +95,7 @@ def seen_fault(arguments, text):
 
 @case
 def black_holes_of_one_way_and_both():
-    for way, text in (("tx", "loses all that it sends"), ("rx", "loses all that it gets"),
+    for way, text in (("tx", "loses all that it sends"), ("rx", "loses all that it receives"),
                       ("both", "loses all packets")):
         fault, output = seen_fault(["--blackhole", f"1.2@2/16:{way}"], f"rank 1: NIC 2 {text}")
         check(fault["blamed"]["n"] == 1, f"{way}: the NIC was not blamed:\n{output}")

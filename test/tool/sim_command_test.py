@@ -97,7 +97,7 @@ def wrong_plans_are_refused_with_a_sentence():
             ("fabric.nics", 3, "fabric.nics: 8 ports can't be shared by hosts of 3 NICs"),
             ("fabric.placement", "anywhere", "fabric.placement: one of these is expected: together, rails, planes"),
             ("fabric.queue_bytes", 100, "fabric.queue_bytes: 100 is less than a packet"),
-            ("fabric.mark_max_bytes", None, "mark_min_bytes and mark_max_bytes are both there, or neither"),
+            ("fabric.mark_max_bytes", None, "mark_min_bytes and mark_max_bytes are given together, or not at all"),
             ("fabric.mark_min_bytes", 90000, "90000 is more than 80000"),
             ("traffic.generator", "storm", "traffic: there is no generator 'storm'"),
             ("traffic.matrix", "a.cm", "traffic: either 'matrix', a file, or 'generator' is expected"),
@@ -106,16 +106,16 @@ def wrong_plans_are_refused_with_a_sentence():
             ("faults.0.host", 0, "faults[0]: one of these is expected: 'link', a name; 'drawn'"),
             ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0}, "faults[0]: 'nics' is missing"),
             ("faults.0", {"kind": "link_down", "at_us": 1, "host": 8, "nics": 1}, "the fabric has no host 8"),
-            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0, "nics": 2}, "2 NICs can't be struck of the 1"),
+            ("faults.0", {"kind": "link_down", "at_us": 1, "host": 0, "nics": 2}, "2 NICs can't be hit, as a host has only 1"),
             ("faults.0.nics", 1, "faults[0]: there is no key 'nics'"),
             ("faults.0.ways", "back", "faults[0].ways: one of these is expected: both, from, to"),
             ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "leaf 0", "ways": "to"}, "no key 'ways'"),
             ("faults.0", {"kind": "link_rate", "at_us": 1, "drawn": 1, "gbps": 5, "silent": True}, "no key 'silent'"),
-            ("faults.0.times", 2, "faults[0]: times and every_us are both there, or neither"),
+            ("faults.0.times", 2, "faults[0]: times and every_us are given together, or not at all"),
             ("faults.0", {"kind": "link_down", "at_us": 1, "drawn": 1, "times": 2, "every_us": 5},
-             "faults[0].every_us: what comes again has to have ended"),
+             "faults[0].every_us: a fault must end before it repeats"),
             ("faults.0", {"kind": "link_down", "at_us": 1, "drawn": 1, "lasts_us": 5, "times": 2, "every_us": 5},
-             "faults[0].every_us: what comes again has to have ended"),
+             "faults[0].every_us: a fault must end before it repeats"),
             ("faults.0.kind", "link_gone", "faults[0].kind: one of these is expected: link_down, "),
             ("faults.0", {"kind": "link_rate", "at_us": 1, "drawn": 1}, "faults[0]: 'gbps' is missing"),
             ("faults.0", {"kind": "switch_down", "at_us": 1, "switch": "core 1"}, "no switch 'core 1'"),
@@ -128,7 +128,7 @@ def wrong_plans_are_refused_with_a_sentence():
             ("senders", ["hawser", "pigeon"], "senders: there is no 'pigeon'; there are hawser, "),
             ("senders", [], "senders: there is none"),
             ("hints", "many", "hints: one of these is expected: none, receives, all"),
-            ("traffic.group", True, "traffic.group: it is of a 'matrix'"),
+            ("traffic.group", True, "traffic.group: it belongs to a 'matrix'"),
             ("traffic.priority", 256, "traffic.priority: "),
             ("traffic.beside", 5, "traffic.beside: an object is expected"),
             ("traffic.beside", {}, "traffic.beside: the numbers of a background are expected"),
@@ -137,15 +137,15 @@ def wrong_plans_are_refused_with_a_sentence():
             ("traffic.beside", {**BESIDE, "window": 1}, "traffic.beside: 'background' has no 'window'"),
             ("ranges.0", {"key": "fabric", "values": [1]}, "fabric: an object is expected"),
             ("ranges.0.values", [], "ranges[0].values: there are none"),
-            ("ranges.0.values", [False, True, False], "ranges[0].values: false is there twice"),
+            ("ranges.0.values", [False, True, False], "ranges[0].values: false occurs twice"),
             ("ranges", [{"key": "traffic.bytes", "values": [5]}, {"key": "traffic", "values": [{}]}],
              "ranges[1].key: 'traffic' is set as a whole, and 'traffic.bytes' of it is a range, too"),
             ("ranges", [{"key": "faults.0", "values": [{}]}, {"key": "faults.0.at_us", "values": [5]}],
              "ranges[1].key: 'faults.0' is set as a whole, and 'faults.0.at_us' of it is a range, too"),
             ("ranges", [{"key": "faults.0.at_us", "values": [1]}, {"key": "faults.00.at_us", "values": [2]}],
-             "the plan has no '00' that 'faults.00.at_us' could be"),
+             "the plan has no '00' for the range 'faults.00.at_us'"),
             ("ranges.0.key", "seeds.judge", "'seeds.judge' can't be a range"),
-            ("ranges.0.key", "faults.7.at_us", "the plan has no '7' that 'faults.7.at_us' could be"),
+            ("ranges.0.key", "faults.7.at_us", "the plan has no '7' for the range 'faults.7.at_us'"),
             ("ranges.0.key", "fabric.colour", "fabric: there is no key 'colour'"),
             ("ranges", [{"key": f"fabric.{n}", "values": [1]} for n in "abc"], "at most two keys can be ranges"),
             ("limit_ms", 0, "limit_ms: 0 is not 1 to 1000000"),
@@ -155,9 +155,9 @@ def wrong_plans_are_refused_with_a_sentence():
             check(code == 2, f"{path} = {value}: exit {code}\n{out}{err}")
             check(says in err, f"{path} = {value}: expected '{says}' in\n{err}")
             check(not os.path.exists(os.path.join(folder, "out")), f"{path} = {value}: it ran")
-        for text, says in (("{", "is no plan"), ("[]", "an object is expected"),
-                           ('{"metric": 1, "metric": 2}', "the key 'metric' is there twice"),
-                           (json.dumps(small()) + "\0x", "byte 755 is a NUL, which no plan has")):
+        for text, says in (("{", "is not a plan"), ("[]", "an object is expected"),
+                           ('{"metric": 1, "metric": 2}', "the key 'metric' occurs twice"),
+                           (json.dumps(small()) + "\0x", "byte 755 is a NUL, which a plan can't contain")):
             code, out, err = sim(write(folder, text))
             check(code == 2 and says in err, f"{text}: exit {code}\n{out}{err}")
 
@@ -200,7 +200,7 @@ def bad_options_are_refused():
     for arguments, says in (([], "PLAN"), (["/nonexistent/x.json"], "cannot read a plan"),
                             (["/tmp"], "'/tmp' is a folder, not a plan"), ([SMALL, "--jobs", "0"], "--jobs"),
                             ([SMALL, "--to", ""], "--to needs the name of a folder"),
-                            ([SMALL, "--seeds", "x"], "is no number"),
+                            ([SMALL, "--seeds", "x"], "is not a number"),
                             ([SMALL, "--seeds", "10..12"], "the plan's seeds to judge are 11..12"),
                             ([SMALL, "--tune", "--seeds", "11"], "the plan's seeds to tune are 1..3")):
         code, out, err = sim(*arguments)
@@ -222,7 +222,7 @@ def the_expectation_decides_the_exit_status():
         check(code == 1, f"exit {code}\n{out}{err}")
         worst = max(float(row["last_flow_us"]) for row in rows(to, "runs.csv") if row["sender"] == "hawser")
         check(f"the expectation does not hold: last_flow_us is {worst:.1f} us at worst (hawser, " in out, out)
-        check("at most 1.0 us was expected; beside it: 32.0 us (the NICs' time for 400 kB, by hand)" in out, out)
+        check("at most 1.0 us was expected; for comparison: 32.0 us (the NICs' time for 400 kB, by hand)" in out, out)
         # A sender that nobody can hear any more.
         plan = changed(small(), "faults", [{"kind": "link_down", "at_us": 1, "link": "host 0 nic 0 -> leaf 0"}])
         plan["limit_ms"] = 3
@@ -373,7 +373,7 @@ def sigterm_leaves_results_of_what_was_done_and_no_process():
         os.killpg(process.pid, signal.SIGTERM)
         out, err = process.communicate(timeout=time_left())
         check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
-        done = int(re.search(r"interrupted after (\d+) of 2000 runs; of these there are results", out).group(1))
+        done = int(re.search(r"interrupted after (\d+) of 2000 runs; the results cover the runs that ended", out).group(1))
         check(2 <= done < 2000 and len(rows(to, "runs.csv")) == done, f"{done} done")
         check(sorted(os.listdir(to)) == RESULTS, f"{os.listdir(to)}")
         check(b"It was interrupted." in content(to, "report.html"), "the report does not say so")
@@ -392,7 +392,7 @@ def ctrl_c_before_anything_is_done_leaves_nothing():
         if "interrupted after 0 of 2000 runs; there are no results" in out:
             check(not os.path.exists(to), "a folder without results is left")
         else:  # the machine was busy between the two lines
-            check("of these there are results" in out, out)
+            check("the results cover the runs that ended" in out, out)
 
 
 @case

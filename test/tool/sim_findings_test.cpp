@@ -102,13 +102,13 @@ TEST_CASE("sim_findings__more_than_twice_the_cost_is_told") {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) findings.add(run_of(0, seed, 80));
   CHECK(findings.cpu_s() == 18.0);
   CHECK(findings.excess_of_cost(1) == "");
-  CHECK(findings.excess_of_cost(0.5) == "it took 18.0 CPU-seconds, where the plan says 5.0");
+  CHECK(findings.excess_of_cost(0.5) == "it took 18.0 CPU-seconds, but the plan states 5.0");
   RunResult large = run_of(0, 7, 80);
   large.memory_bytes = 201'000'000;
   findings.add(large);
   CHECK(findings.excess_of_cost(0.5) ==
-        "it took 21.0 CPU-seconds, where the plan says 5.0; and 201 MB in one process, where the "
-        "plan says 100");
+        "it took 21.0 CPU-seconds, but the plan states 5.0; and 201 MB in one process, but the "
+        "plan states 100");
 }
 
 TEST_CASE("sim_findings__very_many_flows_are_thinned_evenly") {

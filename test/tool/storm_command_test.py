@@ -42,19 +42,19 @@ def failing_seed():
 def bad_options_are_refused_at_once():
     for arguments, says in (
         (["--seeds", "5..1"], "end before they begin"),
-        (["--seeds", "a..b"], "is no number"),
-        (["--seeds", "-3..5"], "is no number"),
+        (["--seeds", "a..b"], "is not a number"),
+        (["--seeds", "-3..5"], "is not a number"),
         (["--seeds", "1..9", "--jobs", "0"], "--jobs"),
         (["--seeds", "1..9", "--json", "/nonexistent/x"], "cannot write"),
         (["--seed", "1", "--trace", "/nonexistent/x"], "cannot write"),
         (["--plan", "/nonexistent/x"], "cannot read"),
-        (["--plan", sys.argv[0]], "is no plan"),
-        (["--seed", "5", "--shrink", os.devnull], "nothing is wrong"),
+        (["--plan", sys.argv[0]], "is not a plan"),
+        (["--seed", "5", "--shrink", os.devnull], "no failure to shrink"),
         (["--plan", "/tmp"], "'/tmp' is a folder, not a plan"),
-        (["--seed", ""], "is no number"),
-        (["--seeds", ""], "is no number"),
+        (["--seed", ""], "is not a number"),
+        (["--seeds", ""], "is not a number"),
         (["--seed", "5..3"], "--seeds 5..3"),
-        ([], "which storms?"),
+        ([], "no storm is chosen"),
         (["--nonsense"], "--nonsense"),
     ):
         code, out, err = storm(*arguments)

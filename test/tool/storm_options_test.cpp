@@ -48,7 +48,7 @@ TEST_CASE("storm_options__seeds") {
   }
   CHECK(complaint({"--seeds", "5..1"}) == "seeds '5..1': they end before they begin");
   CHECK(complaint({"--seeds", "a..b"}) ==
-        "seeds 'a..b': 'a' is no number from 0 to 2^64 - 2; expected A..B or N");
+        "seeds 'a..b': 'a' is not a number from 0 to 2^64 - 2; expected A..B or N");
 }
 
 TEST_CASE("storm_options__a_swarm") {
@@ -126,9 +126,9 @@ TEST_CASE("storm_options__what_makes_no_sense_is_refused") {
     const char* says;
   };
   const std::vector<Case> cases{
-      {{}, "which storms?"},
-      {{"--seeds", "1..5", "--seed", "3"}, "which storms?"},
-      {{"--seed", "1", "--plan", "x"}, "which storms?"},
+      {{}, "no storm is chosen"},
+      {{"--seeds", "1..5", "--seed", "3"}, "no storm is chosen"},
+      {{"--seed", "1", "--plan", "x"}, "no storm is chosen"},
       {{"--seeds", "1..5", "--jobs", "0"}, "CLI: --jobs"},
       {{"--seeds", "1..5", "--jobs", "-1"}, "CLI: "},
       {{"--seeds", "1..5", "--jobs", "many"}, "CLI: --jobs"},
@@ -140,9 +140,9 @@ TEST_CASE("storm_options__what_makes_no_sense_is_refused") {
       {{"--seed", "1", "--jobs", "2"}, "--jobs is for --seeds"},
       {{"--seed", "1", "--keep-going"}, "--keep-going is for --seeds"},
       {{"--seed", "-1"}, "seeds '-1'"},
-      {{"--seed", ""}, "seeds '': '' is no number"},
-      {{"--seeds", ""}, "seeds '': '' is no number"},
-      {{"--seed", "5..3"}, "--seed 5..3 is more than one: --seeds 5..3"},
+      {{"--seed", ""}, "seeds '': '' is not a number"},
+      {{"--seeds", ""}, "seeds '': '' is not a number"},
+      {{"--seed", "5..3"}, "--seed 5..3 names several seeds: write --seeds 5..3"},
       {{"--seed", "1", "--json", ""}, "--json needs the name of a file, or -"},
       {{"--seed", "1", "--trace", "a", "--json", "a.txt"},
        "'a.txt' can't hold both the figures and the timeline"},
@@ -150,10 +150,10 @@ TEST_CASE("storm_options__what_makes_no_sense_is_refused") {
        "'a.json' can't hold both the plan and the trace"},
       {{"--plan", ""}, "--plan needs the name of a file"},
       {{"--plan", "/tmp"}, "'/tmp' is a folder, not a plan"},
-      {{"--seed", "1", "--from", "3"}, "--from says what --trace shows"},
+      {{"--seed", "1", "--from", "3"}, "--from limits what --trace shows"},
       {{"--seed", "1", "--trace", "--from", "3", "--to", "2"}, "--to is not after --from"},
       {{"--seed", "1", "--trace", "--detail", "all"}, "CLI: --detail"},
-      {{"--seed", "1", "--seek", "nothing:here"}, "--seek nothing:here: no storm can visit that"},
+      {{"--seed", "1", "--seek", "nothing:here"}, "--seek nothing:here: there is no such name"},
       {{"--seed", "1", "--json", "/nonexistent/x"}, "cannot write the figures to '/nonexistent/x'"},
       {{"--seed", "1", "--trace", "/nonexistent/x"},
        "cannot write the timeline to '/nonexistent/x.txt'"},

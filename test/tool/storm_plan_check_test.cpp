@@ -47,11 +47,11 @@ TEST_CASE("storm_plan_check__addresses_are_taken_over_of_another_host_that_was_t
         }) == "hosts[1]: it takes over the addresses of a host with more NICs, or fewer");
 }
 
-TEST_CASE("storm_plan_check__contexts_are_those_that_are_looked_at") {
+TEST_CASE("storm_plan_check__channels_are_those_that_are_looked_at") {
   CHECK(complaint([](Plan& plan) { plan.messages[1].channel = 2; }) ==
-        "messages[1]: channel is 2, which nobody would look at; there are 0, 1 and 32768");
+        "messages[1]: channel is 2, which no host looks at; valid ones are 0, 1 and 32768");
   CHECK(complaint([](Plan& plan) { plan.receives[0].channel = 32769; }) ==
-        "receives[0]: channel is 32769, which nobody would look at; there are 0, 1 and 32768");
+        "receives[0]: channel is 32769, which no host looks at; valid ones are 0, 1 and 32768");
   CHECK(complaint([](Plan& plan) { plan.receives[0].channel = kCollectiveChannel; }) == "");
 }
 
@@ -73,8 +73,7 @@ TEST_CASE("storm_plan_check__hosts_and_cables_are_what_a_protocol_may_take_for_g
         }) == "hosts[1].nics[0]: queue_bytes is 4095, less than a datagram of 4096");
   CHECK(complaint([](Plan& plan) {
           plan.hosts[1].nic.needs_checksum = !plan.hosts[0].nic.needs_checksum;
-        }) ==
-        "hosts[1]: needs_checksum is another one than that of hosts[0]: both ends must agree");
+        }) == "hosts[1]: needs_checksum differs from that of hosts[0]: both ends must agree");
 }
 
 TEST_CASE("storm_plan_check__every_nic_can_reach_every_other_one") {

@@ -92,8 +92,8 @@ TEST_CASE("summary: ranks that were back, and messages compared from then on") {
   CHECK(summary.wrong.empty());
   REQUIRE(summary.recoveries.size() == 1);
   CHECK(summary.recoveries[0] ==
-        "rank 1 was gone and came back: told as peer_restarted by 1 rank; step 2 was repeated, "
-        "5.00 ms after it was noticed");
+        "rank 1 ended and was restarted: reported as peer_restarted by 1 rank; step 2 was "
+        "repeated, 5.00 ms after the other ranks noticed");
 }
 
 TEST_CASE("summary: collectives before, during and after the faults") {
@@ -147,16 +147,18 @@ TEST_CASE("summary: what ways have room for, and what came of those that changed
   CHECK(says("full packets: 1280 bytes of payload\n"));
   run.results[1].fragment_bytes_most = 1392;
   CHECK(says("full packets: 1280 bytes of payload in one session, 1392 in another\n"));
-  CHECK_FALSE(says("ways:"));
+  CHECK_FALSE(says("routes:"));
   CHECK_FALSE(says("segmentation"));
   CHECK_FALSE(says("devices:"));
   run.results[0].counters["datagrams_fragmented"] = 7;
   run.results[1].counters["segmentation_refused"] = 2;
   run.results[1].counters["segmentation_resumed"] = 1;
   run.results[1].counters["datagrams_by_other_devices"] = 5;
-  CHECK(says("ways: 7 packets were longer than the MTU of their way, and went as IP fragments"));
-  CHECK(says("segmentation offload: refused 2 times, taken up again 1 time\n"));
-  CHECK(says("devices: 5 packets came by another device than their NIC's"));
+  CHECK(
+      says("routes: 7 packets were longer than the MTU of their route, and the kernel sent them as "
+           "IP fragments"));
+  CHECK(says("segmentation offload: refused 2 times, resumed 1 time\n"));
+  CHECK(says("devices: 5 packets arrived through another device than their NIC's"));
 }
 
 TEST_CASE("summary: packets that switches marked, if there were any") {

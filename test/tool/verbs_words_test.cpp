@@ -33,10 +33,10 @@ TEST_CASE("verbs words: --nic verbs says which ports it leaves out, and why") {
   CHECK(choose_verbs(true, ports, 4).notes == down);
   const VerbsChoice two = choose_verbs(true, ports, 2);
   CHECK(two.nics == Notes{"verbs:mlx5_0", "verbs:mlx5_2:2"});
-  CHECK(two.notes == Notes{down[0], down[1],
-                           "--nic verbs leaves out verbs:mlx5_4, verbs:mlx5_5: 4 ports can be "
-                           "used, and a rank has at most 2 NICs; name others with --nic "
-                           "verbs:DEVICE[:PORT]"});
+  CHECK(two.notes ==
+        Notes{down[0], down[1],
+              "--nic verbs leaves out verbs:mlx5_4, verbs:mlx5_5: 4 ports are usable, and a rank "
+              "has at most 2 NICs; name others with --nic verbs:DEVICE[:PORT]"});
   CHECK(choose_verbs(true, Ports{usable("mlx5_0"), usable("mlx5_1")}, 2).notes.empty());
 }
 
@@ -61,9 +61,10 @@ TEST_CASE("verbs words: who found nobody learns what his ports have turned away 
   const Ports before{usable("mlx5_0", 7), usable("mlx5_1", 100)};
   const auto lines = reasons_of_silence(before, Ports{usable("mlx5_0", 19), before[1]}, 40);
   REQUIRE(lines.size() == 1);
-  CHECK_THAT(lines[0], Catch::StartsWith("verbs:mlx5_0 has turned away 12 datagrams for their "
-                                         "P_Key meanwhile: ") &&
-                           Catch::Contains("one partition"));
+  CHECK_THAT(
+      lines[0],
+      Catch::StartsWith("verbs:mlx5_0 rejected 12 datagrams with a wrong P_Key during the run: ") &&
+          Catch::Contains("one partition"));
 }
 
 TEST_CASE("verbs words: who found nobody learns which of his ports can't be used any more") {
@@ -76,12 +77,12 @@ TEST_CASE("verbs words: who found nobody, and his ports know nothing, learns wha
   const Ports ports{usable("mlx5_0", 7)};
   const auto sent = reasons_of_silence(ports, ports, 40);
   REQUIRE(sent.size() == 1);
-  CHECK_THAT(sent[0], Catch::StartsWith("handshakes left by RDMA ports of this rank, and none was "
-                                        "answered: compare GIDs and P_Keys"));
+  CHECK_THAT(sent[0], Catch::StartsWith("RDMA ports of this rank sent handshakes, and none was "
+                                        "answered: compare the GIDs and P_Keys"));
   const auto unsent = reasons_of_silence(ports, ports, 0);
   REQUIRE(unsent.size() == 1);
-  CHECK_THAT(unsent[0], Catch::StartsWith("no RDMA port of this rank has found a way to the "
-                                          "other's: "));
+  CHECK_THAT(unsent[0], Catch::StartsWith(
+                            "no RDMA port of this rank found a route to the other rank's ports: "));
   CHECK(reasons_of_silence({}, {}, 40).empty());  // UDP alone
 }
 

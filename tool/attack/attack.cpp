@@ -204,10 +204,10 @@ Attack parse_attack(std::string_view text) {
   std::optional<std::uint64_t> rate = 0;
   if (colon != std::string_view::npos) rate = parse_rate(text.substr(colon + 1));
   if (kind == kKinds.end() || !rate) {
-    throw InputError(fmt::format(
-        "--attack {}: expected garbage, truncated, replay or forged, and a rate in packets per "
-        "second behind it if you like, such as garbage:50k",
-        text));
+    throw InputError(
+        fmt::format("--attack {}: expected garbage, truncated, replay or forged, optionally with a "
+                    "rate in packets per second, such as garbage:50k",
+                    text));
   }
   attack.kind = *kind;
   attack.packets_per_s = *rate;

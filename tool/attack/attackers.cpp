@@ -58,8 +58,7 @@ std::vector<AttackResult> Attackers::finish(std::vector<std::string>& complaints
     if (result) {
       results.push_back(*result);
     } else {
-      complaints.push_back(
-          fmt::format("attack {} ended without telling what it did", to_text(attacks_[i])));
+      complaints.push_back(fmt::format("attack {} ended without a report", to_text(attacks_[i])));
     }
   }
   return results;
@@ -76,7 +75,7 @@ std::string attack_text(const std::vector<AttackResult>& attacks, std::uint64_t 
                         to_string(attack.kind), attack.packets, bytes_text(attack.bytes),
                         counted(attack.sockets, "socket"), seconds(attack.ns), rate / 1e3);
     const bool observes = attack.kind == AttackKind::replay || attack.kind == AttackKind::forged;
-    text += observes ? fmt::format(", made of {} that it saw\n", attack.seen) : "\n";
+    text += observes ? fmt::format(", derived from {} that it saw\n", attack.seen) : "\n";
     any_forged = any_forged || attack.kind == AttackKind::forged;
   }
   text += fmt::format(
@@ -85,8 +84,8 @@ std::string attack_text(const std::vector<AttackResult>& attacks, std::uint64_t 
       dropped, overrun, right ? "right" : "not right");
   if (any_forged) {
     text +=
-        "who sees the traffic can forge it: that is outside the trust model, and no result "
-        "under it is promised\n";
+        "an attacker who sees the traffic can forge it: that is outside the trust model, so no "
+        "result is promised\n";
   }
   return text;
 }

@@ -71,15 +71,15 @@ std::string rdma_text() {
                       engine::describe_registration_cache(tunables));
   if (!ports.empty()) {
     return text + verbs_packets_text(tunables, ports) +
-           "  of a port's GIDs the first of RoCE v2 over IPv4 is taken, else of IPv6 that is "
-           "routed, "
-           "else of its\n  link, never one of RoCE v1; verbs:DEVICE[:PORT]@GID_INDEX takes another "
+           "  Hawser uses a port's first GID of RoCE v2 over IPv4, else over routed IPv6, else "
+           "over link-local IPv6,\n"
+           "  and never one of RoCE v1; verbs:DEVICE[:PORT]@GID_INDEX selects another "
            "(`ibv_devinfo -v` lists them)\n";
   }
   if (!engine::has_verbs()) return text + "  this build has no libibverbs, and so no verbs NICs\n";
   // The kernel's own list: a device may be there without a driver in user space.
   const std::vector<std::string> known = rdma_devices();
-  if (known.empty()) return text + "  none: UDP NICs are what this host has\n";
+  if (known.empty()) return text + "  none: this host has only UDP NICs\n";
   for (const std::string& name : known) {
     text += fmt::format("  {:<40} no driver in user space; install ibverbs-providers\n", name);
   }
@@ -120,11 +120,11 @@ std::string way_text(const HostNic& nic, const std::string& to) {
   constexpr std::uint16_t kDiscard = 9;  // nothing is sent, but connect wants a port
   remote.set_port(htons(kDiscard));
   const std::uint32_t mtu = engine::way_mtu(local, remote);
-  if (mtu == 0) return fmt::format("  {:<40} {:<12} no way there\n", nic.name, nic.device);
+  if (mtu == 0) return fmt::format("  {:<40} {:<12} no route there\n", nic.name, nic.device);
   const std::uint32_t longest =
       std::min(engine::longest_whole_datagram(local, remote),
                engine::interface_mtu(local) - engine::udp_headers(local.is_v6()));
-  return fmt::format("  {:<40} {:<12} MTU {} of the way, {} of the device: datagrams of {}\n",
+  return fmt::format("  {:<40} {:<12} MTU {} of the route, {} of the device: datagrams of {}\n",
                      nic.name, nic.device, mtu, nic.mtu, longest);
 }
 
@@ -136,7 +136,7 @@ std::string ways_text(const std::string& to) {
   } catch (const Error&) {
     throw InputError(fmt::format("--to {}: expected the IPv4 or IPv6 address of a host", to));
   }
-  std::string text = fmt::format("Ways to {} (`ip route get {}` shows the route)\n", to, to);
+  std::string text = fmt::format("Routes to {} (`ip route get {}` shows each)\n", to, to);
   for (const HostNic& nic : host_nics()) {
     if (nic.name.starts_with("udp:")) text += way_text(nic, to);
   }
@@ -158,7 +158,7 @@ std::string verbs_packets_text(const Tunables& tunables,
   const std::string complaint =
       engine::complaint_about_marks(tunables.verbs_traffic_class, tunables.verbs_service_level);
   if (!complaint.empty()) {
-    return fmt::format("  {:<40} none, every RDMA port is refused: {}; see {} below\n",
+    return fmt::format("  {:<40} none, as every RDMA port is refused: {}; see {} below\n",
                        "packets of these ports", complaint,
                        "verbs_traffic_class and verbs_service_level");
   }
@@ -191,7 +191,7 @@ std::string nics_text(std::span<const HostNic> host) {
 }
 
 std::string choice_text(const std::string& list, std::span<const HostNic> host) {
-  std::string text = list.empty() ? "Choice of NICs, where nothing names them\n"
+  std::string text = list.empty() ? "Choice of NICs when none are named\n"
                                   : fmt::format("Choice of NICs by \"{}\"\n", list);
   std::vector<NicCandidate> candidates;
   std::vector<std::string> notes;
@@ -199,7 +199,7 @@ std::string choice_text(const std::string& list, std::span<const HostNic> host) 
     NicChoice choice = choose_nics(list, host);
     for (const std::string& name : choice.nics) {
       if (std::ranges::find(host, name, &HostNic::name) != host.end()) continue;
-      notes.push_back(name + " is named, and not among the NICs of this host");
+      notes.push_back(name + " is named, but is not a NIC of this host");
     }
     candidates = std::move(choice.candidates);
     std::ranges::move(choice.notes, std::back_inserter(notes));

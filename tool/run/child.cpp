@@ -57,8 +57,8 @@ Pipe make_pipe() {
   const auto* const own_name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (own_name != nullptr) ::execve(own_name, arguments, environment);
   constexpr std::string_view kWhy =
-      "cannot be started: the program finds itself neither by /proc/self/exe nor by its name; "
-      "mount /proc, or name the program by a whole path\n";
+      "cannot be started: the program finds its own file neither by /proc/self/exe nor by its "
+      "name; mount /proc, or start the program by its full path\n";
   (void)!::write(STDERR_FILENO, kWhy.data(), kWhy.size());
   ::_exit(127);
 }

@@ -254,12 +254,12 @@ void Collectives::shift(const TaskBuffers& buffers) {
 std::string Collectives::text_of(GroupKind kind, const coll::Failure& failure,
                                  std::uint32_t peer) const {
   if (peer == rank_ && is_peer_failure(failure.status)) {
-    return fmt::format("held for dead by others, which went on without it: {}",
+    return fmt::format("declared dead by other ranks, which continued without it: {}",
                        to_string(failure.status));
   }
   if (spans_world(layout_, kind)) return failure.text;
-  return fmt::format("rank {}: {} ({} group, whose member {} it is: {})", peer,
-                     to_string(failure.status), to_string(kind), failure.rank, failure.text);
+  return fmt::format("rank {}: {} ({} group, member {}: {})", peer, to_string(failure.status),
+                     to_string(kind), failure.rank, failure.text);
 }
 
 // The reason, as far as this rank's own endpoint knows it.

@@ -51,7 +51,7 @@ Moment split(std::string_view option, std::string_view text, std::string_view ex
     when = when.substr(0, colon);
   }
   const std::optional<double> fraction = parse_fraction(when);
-  if (!fraction) fail(option, text, "a moment from 0 to below 1 behind the @, such as 1/3 or 0.4");
+  if (!fraction) fail(option, text, "a fraction from 0 to below 1 after the @, such as 1/3 or 0.4");
   moment.when = *fraction;
   return moment;
 }
@@ -228,12 +228,13 @@ std::string describe(const TimedFault& fault) {
     case TimedFault::Kind::blackhole_nic:
       switch (fault.way) {
         case TimedFault::Way::tx: return fmt::format("NIC {} loses all that it sends", fault.nic);
-        case TimedFault::Way::rx: return fmt::format("NIC {} loses all that it gets", fault.nic);
+        case TimedFault::Way::rx:
+          return fmt::format("NIC {} loses all that it receives", fault.nic);
         case TimedFault::Way::both: return fmt::format("NIC {} loses all packets", fault.nic);
       }
       break;
     case TimedFault::Kind::kill_rank: return "kills itself";
-    case TimedFault::Kind::restart_rank: return "kills itself, to be started again";
+    case TimedFault::Kind::restart_rank: return "kills itself, to be restarted";
   }
   return {};
 }

@@ -154,8 +154,8 @@ void Delays::add(std::uint64_t ns) {
 
 std::string describe(const FaultVerdict& verdict) {
   switch (verdict.blame) {
-    case Blame::local_nic: return name_of(verdict.local) + " (its own paths say so)";
-    case Blame::remote_nic: return name_of(verdict.remote) + " (others' paths say so)";
+    case Blame::local_nic: return name_of(verdict.local) + " (seen by its own paths)";
+    case Blame::remote_nic: return name_of(verdict.remote) + " (seen by other ranks' paths)";
     case Blame::link:
       return fmt::format("the link between {} and {}", name_of(verdict.local),
                          name_of(verdict.remote));
@@ -203,8 +203,7 @@ FaultReport compare_faults(const RunOptions& options, const std::vector<RankResu
 
 std::string to_text(const FaultReport& report) {
   if (report.rows.empty() && report.not_injected.empty()) return {};
-  std::string text =
-      "faults as injected, and the time until paths told of them (-: they did not):\n";
+  std::string text = "injected faults, and the time until paths detected them (-: they did not):\n";
   for (const FaultRow& row : report.rows) {
     text += fmt::format("  {:3.0f}%  {}\n", 100 * row.when, row.text);
     if (!row.to_be_seen || row.hit == 0) continue;
@@ -221,7 +220,8 @@ std::string to_text(const FaultReport& report) {
                                     : fmt::format("to {:.2f} s\n", seconds(span.to_ns));
   }
   if (report.changes_left_out > 0) {
-    text += fmt::format("  {} changes of paths were too many to keep\n", report.changes_left_out);
+    text += fmt::format("  {} changes of paths exceeded the limit and are left out\n",
+                        report.changes_left_out);
   }
   return text + "\n";
 }

@@ -46,7 +46,7 @@ std::vector<std::byte> encode(const Arrival& arrival) {
 
 Arrival decode(std::span<const std::byte> blob) {
   std::array<std::uint64_t, 2> numbers{};
-  if (blob.size() < sizeof numbers) throw Error("A rank said something else than where it is");
+  if (blob.size() < sizeof numbers) throw Error("A rank sent something other than its address");
   std::memcpy(numbers.data(), blob.data(), sizeof numbers);
   const auto address = blob.subspan(sizeof numbers);
   return {Address(address.begin(), address.end()), numbers[0], numbers[1]};

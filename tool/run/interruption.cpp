@@ -27,7 +27,7 @@ void on_limit(int) {
     return;
   }
   constexpr char kWords[] =
-      "hawser: still not ended 10 s after --timeout; this rank ends at once\n";
+      "hawser: this rank still runs 10 s after --timeout, so it ends at once\n";
   (void)!::write(STDERR_FILENO, kWords, sizeof kWords - 1);
   ::_exit(static_cast<int>(ExitCode::wrong));
 }

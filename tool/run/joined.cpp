@@ -117,7 +117,7 @@ std::unique_ptr<engine::RendezvousServer> serve_anywhere(const engine::JobPlace&
   engine::RendezvousServer::Everywhere where{own_addresses(host_nics())};
   if (where.hosts.empty()) {
     throw InputError(
-        "this host has no address that is up, at which ranks of other hosts could find rank 0; set "
+        "this host has no address at which ranks on other hosts can reach rank 0; set "
         "HAWSER_RENDEZVOUS to an ADDRESS:PORT of rank 0's host");
   }
   return std::make_unique<engine::RendezvousServer>(where, place.size);
@@ -158,7 +158,7 @@ void say_what_runs(const RunOptions& options, const Schedule& schedule,
   const std::uint32_t rank = place.rank;
   if (rank == 0) {
     tell("{}\n", opening(options, schedule));
-    tell("rank 0 of {}, as {} say\n", place.size, place.said_by);
+    tell("rank 0 of {}, according to {}\n", place.size, place.said_by);
     return;
   }
   for (const std::string& note : options.nic_notes) {
@@ -237,11 +237,11 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   RunOptions options = given;
   const engine::JobPlace& place = joining.place;
   if (!options.attacks.empty()) {
-    throw InputError("--attack: attackers aim at ranks that this command starts itself");
+    throw InputError("--attack works only with ranks that this command starts itself");
   }
   for (const TimedFault& fault : options.timed_faults) {
     if (fault.kind == TimedFault::Kind::restart_rank) {
-      throw InputError("--restart-rank: who started this rank would have to start it again");
+      throw InputError("--restart-rank works only with ranks that this command starts itself");
     }
   }
   const Schedule schedule =

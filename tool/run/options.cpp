@@ -25,12 +25,13 @@ std::string whole_number(const std::string& text) {
   std::uint64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [at, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && at == end ? "" : "'" + text + "' is no number from 0 to 2^64 - 1";
+  return error == std::errc{} && at == end ? ""
+                                           : "'" + text + "' is not a number from 0 to 2^64 - 1";
 }
 std::string a_number(const std::string& text) {
   return text.find_first_not_of("0123456789.eE+") == std::string::npos
              ? ""
-             : "'" + text + "' is no number of seconds";
+             : "'" + text + "' is not a number of seconds";
 }
 
 bool is_number(const std::string& text) {
@@ -46,7 +47,7 @@ std::string number_of_nics(const std::string& text) {
 std::string lasting_fault(std::string_view name, const std::string& value) {
   // A comma would add another word to the grammar.
   if (value.find(',') != std::string::npos) {
-    throw InputError(fmt::format("--{} {}: one value, please", name, value));
+    throw InputError(fmt::format("--{} {}: give one value", name, value));
   }
   const std::string word = fmt::format("{}={}", name, value);
   engine::FaultSettings settings;
@@ -117,23 +118,23 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   ranks_ = app.add_option("--ranks", o.ranks, "rank processes to start (8)")
                ->check(CLI::Range(1u, kMaxRanks));
   app.add_option("--nics", nics_,
-                 "how many NICs each rank has, on loopback addresses of its own (4); or a list as "
+                 "number of NICs of each rank, on loopback addresses of its own (4); or a list as "
                  "for --nic, as in if:eth*,!docker*")
       ->check(number_of_nics);
-  app.add_option(
-         "--nic", o.nic_addresses,
-         "a NIC of every rank, instead: udp:ADDRESS or verbs:DEVICE[:PORT][@GID_INDEX]; or what "
-         "chooses some on each host: if:NAME (* and ? are wildcards), net:PREFIX, and with a ! "
-         "before it what to leave out; may be repeated, or a list with commas, or HAWSER_NICS. "
-         "Just the word verbs stands for every RDMA port of the host that can be used, and for UDP "
-         "NICs as without --nic if there is none. `hawser info --nics LIST` explains a choice")
+  app.add_option("--nic", o.nic_addresses,
+                 "a NIC of every rank, instead: udp:ADDRESS or verbs:DEVICE[:PORT][@GID_INDEX]; or "
+                 "a pattern that chooses NICs on each host: if:NAME (* and ? are wildcards) or "
+                 "net:PREFIX; a ! before a pattern excludes NICs. The option may be repeated, take "
+                 "a list with commas, or be set as HAWSER_NICS. The word verbs alone stands for "
+                 "every usable RDMA port of the host; if there is none, it stands for UDP NICs as "
+                 "without --nic. `hawser info --nics LIST` explains a choice")
       ->allow_extra_args(false);
   app.add_option("--workload", o.workload, workload_help());
-  app.add_option("--steps", o.steps, "how often to run the workload's step (6)")
+  app.add_option("--steps", o.steps, "number of times to run the workload's step (6)")
       ->check(CLI::Range(1u, kMaxSteps));
   app.add_option("--scale", o.scale, "divide all sizes by this (1)")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--seed", o.seed, "of contents, splits and faults (1)")->check(whole_number);
+  app.add_option("--seed", o.seed, "seed of contents, splits and faults (1)")->check(whole_number);
   app.add_option("--threads", o.threads, "engine threads of a rank; 0: progress is inline (0)")
       ->check(CLI::Range(0u, 64u));
   app.add_flag("--pin", o.pin, "pin rank r to processor r modulo their number");
@@ -158,14 +159,16 @@ void RunOptionParser::add_lasting_faults(CLI::App& app) {
   const std::string lasting = "Faults of every NIC, all the time";
   app.add_option("--loss", loss_, "probability that a packet is lost")->group(lasting);
   app.add_option("--burst-loss", burst_loss_,
-                 "P/R[/L]: bursts begin with P and end with R, and lose with L (1)")
+                 "P/R[/L]: probabilities that a burst begins (P), that it ends (R), and that it "
+                 "loses a packet (L, 1)")
       ->group(lasting);
-  app.add_option("--duplicate", duplicate_, "probability that a packet comes twice")
+  app.add_option("--duplicate", duplicate_, "probability that a packet is duplicated")
       ->group(lasting);
   app.add_option("--reorder", reorder_,
                  "P[/DEPTH]: probability that DEPTH (3) packets overtake one")
       ->group(lasting);
-  app.add_option("--delay", delay_, "TIME[/JITTER] that packets wait, such as 100us/50us")
+  app.add_option("--delay", delay_,
+                 "TIME[/JITTER] by which packets are delayed, such as 100us/50us")
       ->group(lasting);
   app.add_option("--corrupt", corrupt_, "probability that bits of a packet flip")->group(lasting);
 }
@@ -173,28 +176,28 @@ void RunOptionParser::add_lasting_faults(CLI::App& app) {
 void RunOptionParser::add_timed_faults(CLI::App& app) {
   const std::string timed = "Faults at a moment (WHEN: fraction of the steps, such as 1/3)";
   app.add_option("--kill-nic", kill_nic_,
-                 "[RANK.]NIC@WHEN[:event]: a NIC dies, of all ranks if RANK is left out, silently "
-                 "unless :event")
+                 "[RANK.]NIC@WHEN[:event]: the NIC dies, silently unless :event; without RANK, "
+                 "that of every rank")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--revive-nic", revive_nic_,
-                 "[RANK.]NIC@WHEN[:event]: a killed or degraded NIC or a black hole is as before")
+                 "[RANK.]NIC@WHEN[:event]: a killed, degraded or black-hole NIC recovers")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--degrade-nic", degrade_nic_,
-                 "[RANK.]NIC@WHEN[:RATE]: carries only RATE bytes a second (50M)")
+                 "[RANK.]NIC@WHEN[:RATE]: the NIC carries only RATE bytes a second (50M)")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--blackhole", blackhole_,
-                 "[RANK.]NIC@WHEN[:tx|:rx|:both]: all that the NIC sends, gets, or both (both) is "
-                 "lost, silently")
+                 "[RANK.]NIC@WHEN[:tx|:rx|:both]: the packets that the NIC sends, receives, or "
+                 "both (both) are lost, silently")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--kill-rank", kill_rank_, "RANK@WHEN: the rank gets SIGKILL")
       ->allow_extra_args(false)
       ->group(timed);
   app.add_option("--restart-rank", restart_rank_,
-                 "RANK@WHEN: the rank gets SIGKILL, is started again, and the job goes on")
+                 "RANK@WHEN: the rank gets SIGKILL and is restarted, and the job continues")
       ->allow_extra_args(false)
       ->group(timed);
 }
@@ -237,7 +240,7 @@ std::string RunOptionParser::nic_list() const {
   const std::vector<std::string>& names = options_.nic_addresses;
   const bool is_list = !nics_.empty() && !is_number(nics_);
   if (is_list && !names.empty()) {
-    throw InputError("--nics " + nics_ + " and --nic: put all of it into one list");
+    throw InputError("--nics " + nics_ + " and --nic: put all NICs into one list");
   }
   if (is_list) return nics_;
   if (!names.empty()) return fmt::format("{}", fmt::join(names, ","));
@@ -283,8 +286,8 @@ RunOptions RunOptionParser::finish(std::uint32_t joined_ranks, std::string_view 
   if (joined_ranks > 0) {
     if (ranks_->count() > 0 && o.ranks != joined_ranks) {
       throw InputError(
-          fmt::format("--ranks {}, but {} say that this process is one of {} ranks that others "
-                      "start: leave --ranks out, or take these variables out of the environment",
+          fmt::format("--ranks {} contradicts {}: they make this process one of {} ranks that "
+                      "others start. Leave --ranks out, or unset these variables",
                       o.ranks, said_by, joined_ranks));
     }
     o.ranks = joined_ranks;

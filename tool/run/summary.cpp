@@ -113,7 +113,8 @@ std::vector<std::string> recovery_texts(const std::vector<RankResult>& results) 
       told += fmt::format("{}{} by {}", told.empty() ? "" : ", ", status, counted(ranks, "rank"));
     }
     texts.push_back(fmt::format(
-        "rank {} was gone and came back: told as {}; {} repeated, {} after it was noticed",
+        "rank {} ended and was restarted: reported as {}; {} repeated, {} after the other ranks "
+        "noticed",
         key.second, told,
         key.first == 0 ? std::string("the set-up was") : fmt::format("step {} was", key.first),
         duration_text(reunion.longest_ns)));

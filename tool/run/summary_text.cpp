@@ -59,18 +59,17 @@ std::string ways_text(const Summary& summary) {
   }
   if (const std::uint64_t cut = counter(summary, "datagrams_fragmented"); cut > 0) {
     text += fmt::format(
-        "ways: {} packets were longer than the MTU of their way, and went as IP fragments, which "
-        "is several times slower; sessions that begin now fit it\n",
+        "routes: {} packets were longer than the MTU of their route, and the kernel sent them as "
+        "IP fragments, several times slower; new sessions fit the MTU\n",
         cut);
   }
   if (const std::uint64_t refused = counter(summary, "segmentation_refused"); refused > 0) {
-    text += fmt::format("segmentation offload: refused {}, taken up again {}\n",
-                        counted(refused, "time"),
+    text += fmt::format("segmentation offload: refused {}, resumed {}\n", counted(refused, "time"),
                         counted(counter(summary, "segmentation_resumed"), "time"));
   }
   if (const std::uint64_t other = counter(summary, "datagrams_by_other_devices"); other > 0) {
     text += fmt::format(
-        "devices: {} packets came by another device than their NIC's; set "
+        "devices: {} packets arrived through another device than their NIC's; set "
         "net.ipv4.conf.all.arp_ignore=1 where several devices are in one subnet\n",
         other);
   }
@@ -86,8 +85,8 @@ std::string drops_text(const Summary& summary, bool late) {
     text += fmt::format(" {} {}", found->first, found->second);
   }
   if (text.empty()) return text;
-  return (late ? "packets that came twice or late, as in any run:" : "packets not applied:") +
-         text + "\n";
+  return (late ? "duplicate and late packets, as in any run:" : "packets not applied:") + text +
+         "\n";
 }
 
 std::string packets_text(const Summary& summary) {

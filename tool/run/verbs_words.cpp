@@ -35,7 +35,7 @@ VerbsChoice choose_verbs(bool is_built, std::span<const engine::VerbsPortInfo> p
   }
   if (!beyond.empty()) {
     choice.notes.push_back(
-        fmt::format("--nic verbs leaves out {}: {} ports can be used, and a rank has at most {} "
+        fmt::format("--nic verbs leaves out {}: {} ports are usable, and a rank has at most {} "
                     "NICs; name others with --nic verbs:DEVICE[:PORT]",
                     fmt::join(beyond, ", "), choice.nics.size() + beyond.size(), most));
   }
@@ -62,10 +62,9 @@ std::vector<std::string> reasons_of_silence(std::span<const engine::VerbsPortInf
   for (std::size_t i = 0; i < before.size() && i < now.size(); ++i) {
     if (const auto turned_away = now[i].pkey_violations - before[i].pkey_violations) {
       lines.push_back(fmt::format(
-          "verbs:{} has turned away {} datagrams for their P_Key meanwhile: the senders' ports are "
-          "not in its partition; compare the P_Keys that `hawser info` shows at both ends, and "
-          "have "
-          "the subnet manager put the ports into one partition",
+          "verbs:{} rejected {} datagrams with a wrong P_Key during the run: the senders' ports "
+          "are not in its partition; compare the P_Keys that `hawser info` shows at both ends, and "
+          "have the subnet manager put the ports into one partition",
           now[i].name, turned_away));
     }
     if (!now[i].usable) lines.push_back(now[i].description);
@@ -73,12 +72,12 @@ std::vector<std::string> reasons_of_silence(std::span<const engine::VerbsPortInf
   if (now.empty() || !lines.empty()) return lines;
   lines.emplace_back(
       handshakes_sent == 0
-          ? "no RDMA port of this rank has found a way to the other's: nobody answers for its "
-            "address, or the GIDs of the two are of different kinds; compare those that `hawser "
-            "info` shows at both ends, and choose one by verbs:DEVICE@GID_INDEX"
-          : "handshakes left by RDMA ports of this rank, and none was answered: compare GIDs and "
-            "P_Keys that `hawser info` shows at both ends; if they agree, look whether the other "
-            "end runs, and whether the network lets the ports reach each other");
+          ? "no RDMA port of this rank found a route to the other rank's ports: nothing answers "
+            "for their addresses, or the GIDs of the two ends differ in kind; compare the GIDs "
+            "that `hawser info` shows at both ends, and choose one by verbs:DEVICE@GID_INDEX"
+          : "RDMA ports of this rank sent handshakes, and none was answered: compare the GIDs and "
+            "P_Keys that `hawser info` shows at both ends; if they agree, check that the other end "
+            "runs, and that the network connects the ports");
   return lines;
 }
 

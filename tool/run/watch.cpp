@@ -122,7 +122,7 @@ void Watch::look_after_processes(std::uint64_t now) {
     if (!child->update()) continue;
     if (child->stopped()) display_.note(fmt::format("rank {} is stopped", child->rank()));
     if (was_stopped && child->running()) {
-      display_.note(fmt::format("rank {} goes on", child->rank()));
+      display_.note(fmt::format("rank {} continues", child->rank()));
     }
     if (!child->running()) {
       read(*child);
@@ -136,7 +136,7 @@ bool Watch::start_again(std::unique_ptr<Child>& child) {
   const int status = child->wait_status();
   const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   if (!killed || kill_at_ns_ != 0 || lives_[rank] >= options_.restarts_of(rank)) return false;
-  display_.note(fmt::format("rank {} was ended by SIGKILL, and is started again", rank));
+  display_.note(fmt::format("rank {} was killed by SIGKILL, and is restarted", rank));
   child = start_(rank, ++lives_[rank]);
   return true;
 }
@@ -151,7 +151,7 @@ void Watch::on_end(const Child& child, std::uint64_t now) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
     if (asked && comes_from_outside(number)) return;  // this watch ended it
-    display_.note(fmt::format("rank {} was ended by {}", child.rank(), signal_name(number)));
+    display_.note(fmt::format("rank {} was killed by {}", child.rank(), signal_name(number)));
     // A rank that was ended from outside is a failed peer. One that died by itself has a bug.
     worsen(comes_from_outside(number) ? ExitCode::peer_failed : ExitCode::wrong);
   } else if (result && result->failure) {
@@ -202,7 +202,7 @@ void Watch::check_deadlines(std::uint64_t now) {
 
 void Watch::tell_how_long(std::uint64_t now) {
   if (first_death_ns_ == 0 || kill_at_ns_ != 0) return;
-  display_.note(fmt::format("all ranks had ended {:.1f} s after the first that failed",
+  display_.note(fmt::format("all ranks had ended {:.1f} s after the first failure",
                             seconds(now - first_death_ns_)));
 }
 

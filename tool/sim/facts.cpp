@@ -45,7 +45,7 @@ fabric::Span round_trip(const Plan& plan) {
 
 std::string marks_text(const fabric::QueueSettings& queue) {
   if (queue.mark_min == fabric::kUnlimited) return "none";
-  return fmt::format("of packets that leave {} to {} waiting behind them",
+  return fmt::format("on packets that leave {} to {} queued behind them",
                      bytes_text(queue.mark_min), bytes_text(queue.mark_max));
 }
 
@@ -75,8 +75,8 @@ std::string fault_text(const experiment::FaultPlan& fault) {
     text += fmt::format(", {:g} Gb/s", static_cast<double>(fault.bits_per_s) / 1e9);
   }
   if (fault.probability > 0) text += fmt::format(", {:g} of all packets", fault.probability);
-  if (fault.ways == Ways::from) text += ", from there only";
-  if (fault.ways == Ways::to) text += ", the way there only";
+  if (fault.ways == Ways::from) text += ", only from there";
+  if (fault.ways == Ways::to) text += ", only to there";
   if (fault.silent) text += ", silent";
   text += fault.lasts.ps > 0
               ? fmt::format(", for {:g} us", static_cast<double>(fault.lasts.ps) * kUs)
@@ -107,8 +107,7 @@ Facts fabric_facts(const Plan& plan) {
   const std::uint64_t in_trip = static_cast<std::uint64_t>(
       static_cast<double>(trip.ps) * static_cast<double>(shape.tiers[0].bits_per_s) / 8e12);
   facts.emplace_back("Round trip",
-                     fmt::format("{:.2f} us at its longest, of nothing but headers; "
-                                 "{} of a NIC's rate",
+                     fmt::format("at most {:.2f} us, for headers alone; {} at a NIC's rate",
                                  static_cast<double>(trip.ps) * kUs, bytes_text(in_trip)));
   facts.emplace_back(
       "Packets", fmt::format("{} B of payload at most (MTU: datagrams of {} B), {} B of headers "
@@ -117,9 +116,9 @@ Facts fabric_facts(const Plan& plan) {
                              plan.fabric.nic.overhead_bytes));
   facts.emplace_back("Switch queues", bytes_text(shape.queue.capacity) + " each");
   facts.emplace_back("Marks", marks_text(shape.queue));
-  facts.emplace_back("What doesn't fit", shape.queue.trim_to > 0 ? fmt::format("is trimmed to {} B",
-                                                                               shape.queue.trim_to)
-                                                                 : std::string("is dropped"));
+  facts.emplace_back("Overflow", shape.queue.trim_to > 0
+                                     ? fmt::format("is trimmed to {} B", shape.queue.trim_to)
+                                     : std::string("is dropped"));
   facts.emplace_back("Routing", shape.adaptive ? "adaptive: the shortest queue of a switch"
                                                : fmt::format("by hash; {} entropies a NIC",
                                                              plan.fabric.nic.entropies));
@@ -150,9 +149,10 @@ Facts traffic_facts(const Findings& findings, std::size_t point, std::uint64_t s
   facts.emplace_back("Hints", hints[static_cast<std::size_t>(plan.hints)]);
   const auto& runs = findings.group(point, 0).runs;
   if (!runs.empty() && runs.front().failure.empty()) {
-    facts.emplace_back("Ideal completion",
-                       fmt::format("{:.2f} us: the busiest cables' bytes, and the way's latency",
-                                   static_cast<double>(runs.front().numbers.ideal_ps) * kUs));
+    facts.emplace_back(
+        "Ideal completion",
+        fmt::format("{:.2f} us: the bytes of the busiest cables, plus the path's latency",
+                    static_cast<double>(runs.front().numbers.ideal_ps) * kUs));
   }
   std::string faults;
   for (const experiment::FaultPlan& fault : plan.faults) {

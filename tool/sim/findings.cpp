@@ -181,7 +181,7 @@ std::string Findings::verdict() const {
   }
   text += fmt::format("; {}", bound);
   if (plan.expected.figure == 0) return text + fmt::format(" ({})", plan.expected.source);
-  return text + fmt::format("; beside it: {} ({})", said(plan.metric, plan.expected.figure),
+  return text + fmt::format("; for comparison: {} ({})", said(plan.metric, plan.expected.figure),
                             plan.expected.source);
 }
 
@@ -189,14 +189,14 @@ std::string Findings::excess_of_cost(double share) const {
   const Plan& plan = plans_.front();
   std::string text;
   if (cpu_s() > 2 * plan.runtime_s * share) {
-    text = fmt::format("it took {:.1f} CPU-seconds, where the plan says {:.1f}", cpu_s(),
+    text = fmt::format("it took {:.1f} CPU-seconds, but the plan states {:.1f}", cpu_s(),
                        plan.runtime_s * share);
   }
   const double megabytes = static_cast<double>(memory_bytes()) / kMegabyte;
   if (megabytes > 2 * static_cast<double>(plan.memory_mb)) {
     text += text.empty() ? "it took " : "; and ";
     text +=
-        fmt::format("{:.0f} MB in one process, where the plan says {}", megabytes, plan.memory_mb);
+        fmt::format("{:.0f} MB in one process, but the plan states {}", megabytes, plan.memory_mb);
   }
   return text;
 }

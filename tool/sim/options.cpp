@@ -15,16 +15,17 @@ namespace hawser::tool {
 SimOptionParser::SimOptionParser(CLI::App& app) : app_(app) {
   options_.jobs = std::max(1u, std::thread::hardware_concurrency());
   app.add_option("PLAN", options_.plan_file, "the plan's file")->required();
-  app.add_option("--to", options_.to,
-                 "the folder for results, made if it isn't there (the plan's name without .json)");
+  app.add_option(
+      "--to", options_.to,
+      "the folder for results, created if it is missing (the plan's name without .json)");
   app.add_option("--jobs", options_.jobs,
-                 "runs side by side, each in a process of its own (as many as there are "
-                 "processors; fewer if memory is short)")
+                 "number of concurrent runs, each in its own process (as many as processors; fewer "
+                 "if memory is short)")
       ->check(CLI::Range(1u, 1024u));
   app.add_flag("--tune", options_.tune, "run the seeds of 'tune' instead of those of 'judge'");
   app.add_option("--seeds", seeds_, "A..B or N: run only these seeds of 'judge', or of 'tune'");
   app.add_flag("--check", options_.check_only,
-               "say how many runs the plan has, or what is wrong with it, and run nothing");
+               "check the plan, and print how many runs it has; run nothing");
 }
 
 SimOptions SimOptionParser::finish() {

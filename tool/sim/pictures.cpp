@@ -148,7 +148,7 @@ std::string axis_name(Metric metric) {
     case Metric::p99_flow_excess_us: return "p99 of flows' excess, us";
     case Metric::p99_step_excess_us: return "p99 of steps' excess, us";
     case Metric::capacity_back_us: return "capacity is back after, us";
-    case Metric::left_used: return "share of what is left that is used";
+    case Metric::left_used: return "used share of the remaining capacity";
     case Metric::blamed_wrongly: return "paths blamed wrongly";
     case Metric::resent_in_vain: return "share of packets sent in vain";
   }
@@ -189,7 +189,7 @@ std::string throughput_picture(const Findings& findings, std::size_t point) {
   const Plan& plan = findings.plans()[point];
   Chart chart;
   chart.title = "Throughput over time";
-  chart.x_name = "since the traffic's begin, us";
+  chart.x_name = "since the start of the traffic, us";
   chart.y_name = "arriving at all hosts, Gb/s";
   for (std::size_t sender = 0; sender < plan.senders.size(); ++sender) {
     const auto& runs = findings.group(point, sender).runs;

@@ -59,7 +59,7 @@ Shape made_shape(JsonKeys& keys, const std::string& kind, std::string& said) {
   }
   const auto radix = keys.number<std::uint32_t>("radix", 2, 32);
   if (radix % 2 != 0)
-    refuse(keys.path("radix"), "half of a switch's ports lead up: an even number");
+    refuse(keys.path("radix"), "half of a switch's ports lead up, so their number is even");
   said = fmt::format("fat tree of switches with {} ports", radix);
   return fabric::fat_tree(radix, rate, cable);
 }
@@ -100,7 +100,7 @@ void read_queue(JsonKeys& keys, fabric::QueueSettings& queue) {
   };
   queue.capacity = bytes("queue_bytes", queue.capacity);
   if (keys.has("mark_min_bytes") != keys.has("mark_max_bytes")) {
-    refuse(keys.where(), "mark_min_bytes and mark_max_bytes are both there, or neither");
+    refuse(keys.where(), "mark_min_bytes and mark_max_bytes are given together, or not at all");
   }
   queue.mark_min = bytes("mark_min_bytes", fabric::kUnlimited);
   queue.mark_max = bytes("mark_max_bytes", fabric::kUnlimited);
@@ -135,7 +135,7 @@ void read_beside(JsonKeys& of_traffic, experiment::TrafficPlan& traffic) {
   const Json* const beside = of_traffic.find("beside");
   if (beside == nullptr) return;
   JsonKeys keys(*beside, of_traffic.path("beside"));
-  traffic.said += "; beside it background";
+  traffic.said += "; with background";
   read_numbers(keys, traffic.beside, traffic.said);
   if (traffic.beside.empty()) refuse(keys.where(), "the numbers of a background are expected");
 }
@@ -156,7 +156,7 @@ void read_traffic(const Json& json, PlanInputs& inputs, experiment::TrafficPlan&
     return keys.finish();
   }
   if (keys.has("group")) {
-    refuse(keys.path("group"), "it is of a 'matrix': generators know what belongs together");
+    refuse(keys.path("group"), "it belongs to a 'matrix'; a generator groups its messages itself");
   }
   traffic.generator = keys.text("generator");
   traffic.said = traffic.generator;
@@ -197,13 +197,14 @@ void read_times(JsonKeys& keys, FaultPlan& fault) {
   fault.at = microseconds_of(keys.number<double>("at_us", 0, kMostUs));
   fault.lasts = microseconds_of(keys.number_or<double>("lasts_us", 0, 0, kMostUs));
   if (keys.has("times") != keys.has("every_us")) {
-    refuse(keys.where(), "times and every_us are both there, or neither");
+    refuse(keys.where(), "times and every_us are given together, or not at all");
   }
   fault.times = keys.number_or<std::uint32_t>("times", 1, 1, 10'000);
   fault.every = microseconds_of(keys.number_or<double>("every_us", 0, 0, kMostUs));
   if (fault.times == 1) return;
   if (fault.lasts == fabric::Span{} || fault.lasts >= fault.every) {
-    refuse(keys.path("every_us"), "what comes again has to have ended: more than lasts_us");
+    refuse(keys.path("every_us"),
+           "a fault must end before it repeats, so every_us must exceed lasts_us");
   }
 }
 
@@ -319,7 +320,7 @@ std::vector<std::string> texts_of(const JsonKeys& keys, const Json& values) {
   std::set<Json> seen;
   for (const Json& value : values) {
     if (!seen.insert(value).second) {
-      refuse(keys.path("values"), fmt::format("{} is there twice", value_text(value)));
+      refuse(keys.path("values"), fmt::format("{} occurs twice", value_text(value)));
     }
     texts.push_back(value_text(value));
   }
@@ -364,7 +365,7 @@ void set_value(Json& json, const std::string& path, const Json& value) {
       at = at->is_object() && (is_last || at->contains(key)) ? &(*at)[key] : nullptr;
     }
     if (at == nullptr) {
-      refuse("ranges", fmt::format("the plan has no '{}' that '{}' could be", key, path));
+      refuse("ranges", fmt::format("the plan has no '{}' for the range '{}'", key, path));
     }
     if (is_last) break;
     begin = end + 1;
@@ -386,7 +387,7 @@ void check_path(const std::string& path) {
 // Refuses text that nlohmann-json accepts: it takes the last of equal keys, and a NUL as the end.
 Json parse_strictly(const std::string& text) {
   if (const std::size_t at = text.find('\0'); at != std::string::npos) {
-    refuse("", fmt::format("byte {} is a NUL, which no plan has", at + 1));
+    refuse("", fmt::format("byte {} is a NUL, which a plan can't contain", at + 1));
   }
   std::vector<std::set<std::string>> open;
   const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
@@ -394,7 +395,7 @@ Json parse_strictly(const std::string& text) {
     if (event == Json::parse_event_t::object_end) open.pop_back();
     if (event == Json::parse_event_t::key &&
         !open.back().insert(parsed.get<std::string>()).second) {
-      refuse("", fmt::format("the key '{}' is there twice", parsed.get<std::string>()));
+      refuse("", fmt::format("the key '{}' occurs twice", parsed.get<std::string>()));
     }
     return true;
   };
@@ -438,7 +439,7 @@ std::vector<Plan> plans_from_json(const std::string& text, const std::string& na
   } catch (const fabric::InputError& error) {
     throw InputError(fmt::format("'{}': {}", name, error.what()));
   } catch (const Json::exception& error) {
-    throw InputError(fmt::format("'{}' is no plan: {}", name, error.what()));
+    throw InputError(fmt::format("'{}' is not a plan: {}", name, error.what()));
   }
 }
 

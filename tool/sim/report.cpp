@@ -30,8 +30,7 @@ std::string ranges_html(const Plan& plan) {
   std::string html;
   for (const experiment::Range& range : plan.ranges) {
     html += fmt::format(
-        "<p class=\"note\">{} takes these values, of which the first is told above: "
-        "{}.</p>\n",
+        "<p class=\"note\">{} takes these values: {}. The sections above show the first one.</p>\n",
         escaped(range.path), escaped(fmt::format("{}", fmt::join(range.values, ", "))));
   }
   return html;
@@ -131,8 +130,8 @@ std::string senders_tables(const Findings& findings, std::size_t point) {
       "packets are counted on links, acknowledgements among them.";
   if (has_several) {
     note +=
-        " Figures are medians over the seeds; below them is the worst seed's, where it differs. "
-        "CPU-seconds are of all seeds.";
+        " Figures are medians over the seeds. The worst seed's figure stands below, where it "
+        "differs. CPU-seconds cover all seeds.";
   }
   return card(to_html(times)) + card(to_html(packets)) + "<p class=\"note\">" + note + "</p>\n";
 }
@@ -166,9 +165,9 @@ std::string faults_table(const Findings& findings, std::size_t point) {
          count(&After::unblamed)});
   }
   return "<h3>Faults</h3>\n" + card(to_html(table)) +
-         "<p class=\"note\">Times count from the first fault. A path is blamed when its sender "
-         "takes it for dead: rightly if a NIC of it had died by then. Blamed after: until every "
-         "dead NIC that was blamed had been once.</p>\n";
+         "<p class=\"note\">Times count from the first fault. A sender blames a path when it "
+         "considers the path dead. It is right if a NIC of the path had died by then. Blamed "
+         "after: until each dead NIC that was ever blamed had been blamed once.</p>\n";
 }
 
 std::string runs_table(const Findings& findings) {
@@ -237,8 +236,8 @@ std::string point_html(const Findings& findings, std::size_t point, std::uint64_
       seed);
   html += "<h2>Links</h2>\n";
   html +=
-      "<p class=\"note\">What each link carried from the traffic's begin to its end, as a share "
-      "of what it could have; the same seed.</p>\n";
+      "<p class=\"note\">The bytes that each link carried from the start of the traffic to its "
+      "end, as a share of its capacity; the same seed.</p>\n";
   for (std::size_t i = 0; i < plan.senders.size(); ++i) {
     const std::string pictures = link_pictures(findings, findings.group(point, i));
     if (pictures.empty()) continue;
@@ -265,9 +264,8 @@ std::string report_html(const Findings& findings, const ReportHead& head) {
   }
   if (told < plans.size()) {
     body += fmt::format(
-        "<p class=\"note\">{} of {} points are told in full; all are in "
-        "runs.csv.</p>\n",
-        told, plans.size());
+        "<p class=\"note\">{} of {} points are shown in full; all are in runs.csv.</p>\n", told,
+        plans.size());
   }
   return html_page(plans.front().question, body + "<h2>Runs</h2>\n" + runs_table(findings));
 }

@@ -22,8 +22,8 @@ ResultsFolder::ResultsFolder(std::string folder) : folder_(std::move(folder)) {
   made_folder_ = std::filesystem::create_directory(folder_, error);
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder_, ignored)) {
-    throw InputError(fmt::format("cannot make the folder '{}' for results: {}", folder_,
-                                 error ? error.message() : std::string("it is none")));
+    throw InputError(fmt::format("cannot create the folder '{}' for results: {}", folder_,
+                                 error ? error.message() : std::string("it is not a folder")));
   }
   write("runs.csv", "");  // an unwritable folder is noticed before hours of runs
 }

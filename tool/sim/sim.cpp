@@ -51,7 +51,7 @@ unsigned jobs_of(const SimOptions& options, const Plan& plan) {
                       (static_cast<double>(plan.memory_mb) * kMegabyte);
   if (room >= options.jobs) return options.jobs;
   const auto fit = std::max(1u, static_cast<unsigned>(room));
-  tell("{} runs side by side instead of {}: one takes {} MB\n", fit, options.jobs, plan.memory_mb);
+  tell("{} concurrent runs instead of {}: one takes {} MB\n", fit, options.jobs, plan.memory_mb);
   return fit;
 }
 
@@ -117,7 +117,7 @@ ExitCode run(const SimOptions& options, const std::vector<Plan>& plans, const Se
   }
   if (end.interrupted) {
     fmt::print("interrupted after {} of {} runs; {}\n", end.done, runs.size(),
-               end.done > 0 ? "of these there are results" : "there are no results");
+               end.done > 0 ? "the results cover the runs that ended" : "there are no results");
   }
   if (end.done > 0) {
     fmt::print("in '{}': runs.csv, flows.csv, series.csv, report.html\n", options.to);

@@ -29,7 +29,7 @@ std::uint64_t parse_seed(std::string_view text, std::string_view whole) {
   const auto [at, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || at != end || value == std::numeric_limits<std::uint64_t>::max()) {
     throw InputError(fmt::format(
-        "seeds '{}': '{}' is no number from 0 to 2^64 - 2; expected A..B or N", whole, text));
+        "seeds '{}': '{}' is not a number from 0 to 2^64 - 2; expected A..B or N", whole, text));
   }
   return value;
 }
@@ -38,7 +38,7 @@ std::uint64_t parse_seed(std::string_view text, std::string_view whole) {
 std::string a_number(const std::string& text) {
   return text.find_first_not_of("0123456789.eE+-") == std::string::npos
              ? ""
-             : "'" + text + "' is no number";
+             : "'" + text + "' is not a number";
 }
 
 void check_writable(const std::string& name, std::string_view what) {
@@ -117,7 +117,7 @@ StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
       ->check(CLI::Range(1u, kMostJobs));
   app.add_flag("--keep-going", o.swarm.keep_going,
                "count all failures, by verdict, instead of stopping at the first");
-  app.add_option("--seconds", o.swarm.seconds, "end the swarm after so many seconds")
+  app.add_option("--seconds", o.swarm.seconds, "seconds after which the swarm ends")
       ->check(CLI::Range(0.001, 1e9))
       ->check(a_number);
   app.add_option("--limit", o.swarm.limit_s,
@@ -137,14 +137,14 @@ StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
       ->expected(0, 1)
       ->group(one);
   app.add_option("--detail", detail_,
-                 "what the trace tells: events, or packets: these and every packet (events)")
+                 "contents of the trace: events, or packets, which adds every packet (events)")
       ->check(CLI::IsMember({"events", "packets"}))
       ->group(one);
   app.add_option("--from", o.trace.from_ms, "where the trace begins, in ms of virtual time (0)")
       ->check(CLI::Range(0.0, 1e9))
       ->check(a_number)
       ->group(one);
-  app.add_option("--to", o.trace.to_ms, "and where it ends")
+  app.add_option("--to", o.trace.to_ms, "where the trace ends, in ms of virtual time")
       ->check(CLI::Range(0.0, 1e9))
       ->check(a_number)
       ->group(one);
@@ -153,7 +153,7 @@ StormOptionParser::StormOptionParser(CLI::App& app) : app_(app) {
                  "(storm-SEED.plan.json)")
       ->expected(0, 1)
       ->group(one);
-  app.add_option("--shrink-runs", o.shrink_limit, "after at most so many runs (3000)")
+  app.add_option("--shrink-runs", o.shrink_limit, "the most runs that --shrink may take (3000)")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
       ->group(one);
 }
@@ -163,13 +163,13 @@ bool StormOptionParser::given(const char* name) const { return app_.count(name) 
 void StormOptionParser::take_storms(StormOptions& o) const {
   const int what = given("--seeds") + given("--seed") + given("--plan");
   if (what != 1) {
-    throw InputError("which storms? one of --seeds A..B, --seed N and --plan FILE");
+    throw InputError("no storm is chosen: give one of --seeds A..B, --seed N and --plan FILE");
   }
   o.single = !given("--seeds");
   if (given("--seeds")) std::tie(o.swarm.first, o.swarm.last) = parse_seeds(seeds_);
   if (given("--seed")) {
     if (seed_.find("..") != std::string::npos) {
-      throw InputError(fmt::format("--seed {0} is more than one: --seeds {0}", seed_));
+      throw InputError(fmt::format("--seed {0} names several seeds: write --seeds {0}", seed_));
     }
     o.swarm.first = o.swarm.last = parse_seed(seed_, seed_);
   }
@@ -234,16 +234,14 @@ StormOptions StormOptionParser::finish() {
   take_storms(o);
   for (const char* const needs_trace : {"--detail", "--from", "--to"}) {
     if (given(needs_trace) && !given("--trace")) {
-      throw InputError(fmt::format("{} says what --trace shows, which is not there", needs_trace));
+      throw InputError(fmt::format("{} limits what --trace shows: give --trace too", needs_trace));
     }
   }
   if (o.trace.to_ms <= o.trace.from_ms) throw InputError("--to is not after --from");
   o.trace.packets = detail_ == "packets";
   if (given("--seek") && sim::find_census_cell(o.sought) == sim::kCensusCells) {
-    throw InputError(
-        fmt::format("--seek {}: no storm can visit that; a report lists what there is "
-                    "(\"group:name\")",
-                    o.sought));
+    throw InputError(fmt::format(
+        "--seek {}: there is no such name; a report lists the names (\"group:name\")", o.sought));
   }
   take_files(o);
   take_repeated(o);

@@ -283,10 +283,10 @@ sim::Plan read_plan(const std::string& file) {
   try {
     json = Json::parse(in);
   } catch (const Json::exception& error) {
-    throw InputError(fmt::format("'{}' is no plan: {}", file, error.what()));
+    throw InputError(fmt::format("'{}' is not a plan: {}", file, error.what()));
   }
   if (!json.is_object() || !json.contains("plan")) {
-    throw InputError(fmt::format("'{}' is no plan: there is no field 'plan'", file));
+    throw InputError(fmt::format("'{}' is not a plan: there is no field 'plan'", file));
   }
   return plan_from_json(json["plan"], fmt::format("'{}': plan", file));
 }

@@ -44,7 +44,7 @@ void add_failures(Out out, const SwarmResult& result, const Wording& wording) {
       fmt::format_to(out, "    and {} more\n", kind.count - kind.seeds.size());
     }
     if (!kind.first.last_words.empty()) {
-      fmt::format_to(out, "    the worker's last words:\n");
+      fmt::format_to(out, "    the worker's last output:\n");
       std::string_view words = kind.first.last_words;
       while (!words.empty()) {
         const std::size_t end = std::min(words.find('\n'), words.size());
@@ -84,7 +84,7 @@ struct Feature {
 };
 constexpr std::array kFeatures{
     Feature{"lost packets", "trace_kind:packet_lost"},
-    Feature{"late packets, wrongly held for lost", "trace_kind:packet_late"},
+    Feature{"late packets, wrongly declared lost", "trace_kind:packet_late"},
     Feature{"retransmissions", "trace_kind:packet_retransmitted"},
     Feature{"requests for fragments", "trace_kind:request_sent"},
     Feature{"grants", "trace_kind:grant_given"},
@@ -181,7 +181,8 @@ std::string to_text(const SwarmOptions& options, const SwarmResult& result,
                  "events/s\n",
                  result.done, result.wall_s, options.jobs, rate(result.done, result.wall_s),
                  1e-3 * rate(packets, result.wall_s), 1e-3 * rate(totals.events, result.wall_s));
-  fmt::format_to(out, "digest {:016x}: equal for the same seeds if no run behaves otherwise\n",
+  fmt::format_to(out,
+                 "digest {:016x}: equal for the same seeds as long as every run behaves the same\n",
                  totals.digest);
   if (result.interrupted) fmt::format_to(out, "interrupted\n");
   if (result.goes_on_at) {

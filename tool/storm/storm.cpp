@@ -131,7 +131,7 @@ ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out
   const bool failed = !outcome.verdict.empty();
   if (shrinks && !outcome.interrupted) {
     if (!failed) {
-      throw InputError("nothing is wrong with this storm, so there is nothing to shrink");
+      throw InputError("this storm has no failure to shrink");
     }
     plan = shrink(options, storm, plan, outcome.verdict, out);
     if (traces) outcome = run(true);

@@ -178,7 +178,7 @@ std::string happening_text(const sim::Plan& plan, const sim::Recording& recordin
     case Kind::fault_ends:
       return fmt::format("FAULT {} ends: {}", happening.index,
                          fault_text(plan.faults[happening.index]));
-    case Kind::heals: return "ALL IS HEALED; everything has to come to its end now";
+    case Kind::heals: return "ALL IS HEALED; every operation must now come to its end";
     case Kind::posted_send: return "posts " + message_text(plan, happening.index);
     case Kind::posted_receive:
       return fmt::format("posts receive {} from {}, {} bytes, tag {}", happening.index,
@@ -198,7 +198,8 @@ void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recordi
                     const TraceOptions& options) {
   out << fmt::format("storm of seed {}, commit {}\n\n{}\n", plan.seed, commit(), plan_text(plan));
   if (recording.lost() > 0) {
-    out << fmt::format("the first {} happenings were too many to keep\n", recording.lost());
+    out << fmt::format("the first {} entries exceeded the limit and are left out\n",
+                       recording.lost());
   }
   std::uint64_t hidden = 0;
   for (std::uint64_t i = 0; i < recording.size(); ++i) {
@@ -219,8 +220,8 @@ void write_timeline(std::ostream& out, const sim::Plan& plan, const sim::Recordi
                                    : outcome.verdict.empty() ? "nothing is wrong"
                                                              : std::string_view(outcome.verdict);
   out << fmt::format("{}  THE JUDGE: {}\n", time_text(end_of(recording, outcome)), verdict)
-      << fmt::format("\n{} happenings, {} of them not shown\nverdict: {}\n", recording.size(),
-                     hidden, verdict);
+      << fmt::format("\n{} entries, {} of them not shown\nverdict: {}\n", recording.size(), hidden,
+                     verdict);
 }
 
 }  // namespace hawser::tool

@@ -57,7 +57,7 @@ std::optional<FaultSpecError> FaultNic::apply(std::string_view spec) {
   if (auto error = parse_fault_spec(spec, settings, actions)) return error;
   if (auto error = find_unsupported(settings, caps_)) return error;
   if (actions.moves && !move_) {
-    return FaultSpecError{"revive:moved", "needs a NIC that can take another address"};
+    return FaultSpecError{"revive:moved", "needs a NIC whose address can change"};
   }
   if (actions.moves) move_();
   // If nobody reads events, dropping the seventeenth does no harm.

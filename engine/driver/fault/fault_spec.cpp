@@ -207,7 +207,7 @@ std::optional<FaultSpecError> parse_fault_spec(std::string_view spec, FaultSetti
 std::optional<FaultSpecError> find_unsupported(const FaultSettings& settings,
                                                const proto::NicCaps& caps) {
   if (!caps.needs_checksum && (settings.tx.corrupt > 0 || settings.rx.corrupt > 0)) {
-    return FaultSpecError{"corrupt", "needs a NIC whose packets carry a checksum of ours"};
+    return FaultSpecError{"corrupt", "needs a NIC whose packets carry Hawser's checksum"};
   }
   return std::nullopt;
 }

@@ -107,10 +107,10 @@ SocketAddress parse_local_address(const std::string& text) {
     throw Error("udp:" + text + ": a NIC needs the address of one interface, not of any or many");
   }
   if (is_link_local(address) && address.v6.sin6_scope_id == 0) {
-    throw Error("udp:" + text +
-                ": a link-local address is one of each interface; name the interface too, as in "
-                "udp:" +
-                text + "%eth0 (`ip -6 address` shows which has it)");
+    throw Error(
+        "udp:" + text +
+        ": a link-local address exists on every interface; name the interface too, as in udp:" +
+        text + "%eth0 (`ip -6 address` shows which has it)");
   }
   return address;
 }

@@ -20,7 +20,7 @@ namespace {
   std::string reason;
   switch (error) {
     case EADDRNOTAVAIL:
-      reason = "this host has no such address; `ip address` lists those that it has";
+      reason = "this host has no such address; `ip address` lists its addresses";
       break;
     case EADDRINUSE:
     case EAGAIN:
@@ -33,8 +33,8 @@ namespace {
       break;
     case ENFILE: reason = "the host has too many files open; raise fs.file-max"; break;
     case EACCES:
-    case EPERM: reason = "the system permits no UDP socket there"; break;
-    case EAFNOSUPPORT: reason = "this host has no support for that kind of address"; break;
+    case EPERM: reason = "the system does not permit a UDP socket there"; break;
+    case EAFNOSUPPORT: reason = "this host does not support that kind of address"; break;
     default: reason = std::string("the system refused a UDP socket there: ") + std::strerror(error);
   }
   throw Error(name + ": " + reason);

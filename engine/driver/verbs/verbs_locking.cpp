@@ -35,7 +35,7 @@ std::string reason_of_refusal(int error) {
   if (is_lack_of_memory(error)) {
     reason += std::string("; if no more memory can be locked for the device, ") + kAdvice;
   } else if (error == EINVAL) {
-    reason += "; if it has no room for as many, a smaller nic_receive_bytes asks for fewer";
+    reason += "; if the device has no room for so many, lower nic_receive_bytes";
   } else {
     reason += kAdviceOnDriver;
   }

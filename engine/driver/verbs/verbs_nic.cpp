@@ -54,8 +54,8 @@ VerbsQueueConfig queue_config(const VerbsNicConfig& config, const VerbsPort& por
 const VerbsNicConfig& checked(const VerbsNicConfig& config) {
   if (config.max_remotes == 0 || config.entropies == 0 || config.qkey >= 0x80000000u) {
     throw Error(
-        "verbs NIC: its configuration makes no sense; it takes one remote and one entropy at "
-        "least, and a QKey below 2^31");
+        "verbs NIC: its configuration is invalid; it needs at least one remote, at least one "
+        "entropy, and a QKey below 2^31");
   }
   const std::string complaint = complaint_about_marks(config.traffic_class, config.service_level);
   if (!complaint.empty()) throw Error("verbs:" + to_string(config.port) + ": " + complaint);

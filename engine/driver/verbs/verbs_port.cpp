@@ -35,7 +35,7 @@ class DeviceList {
     return std::string("the list of RDMA devices can't be read: ") + std::strerror(error_) +
            (error_ == EMFILE || error_ == ENFILE
                 ? "; raise the limit of open files (`ulimit -n`), or close some"
-                : "; look whether this user may read /sys/class/infiniband_verbs");
+                : "; check that this user may read /sys/class/infiniband_verbs");
   }
   [[nodiscard]] std::span<ibv_device* const> devices() const {
     return {devices_, devices_ == nullptr ? 0 : static_cast<std::size_t>(count_)};
@@ -81,9 +81,9 @@ VerbsContext open_device(const VerbsPortName& name, const std::string& what) {
   if (context) return context;
   const int error = errno;
   if (error == EACCES || error == EPERM || is_barred(**found)) {
-    throw Error(what +
-                ": no permission to open the device; let this user read and write "
-                "/dev/infiniband/uverbs*");
+    throw Error(
+        what +
+        ": this user may not open the device; allow it to read and write /dev/infiniband/uverbs*");
   }
   throw Error(what + ": the device can't be opened: " + std::strerror(error) + kAdviceOnDriver);
 }
@@ -180,21 +180,21 @@ GidEntry pick_gid(ibv_context& context, const VerbsPortName& name, const std::st
   }
   if (*name.gid_index > kMaxGidIndex) {
     throw Error(what +
-                ": a GID index is at most 255, as address handles have a byte for it; write "
-                "another one after the @, or leave that out");
+                ": a GID index is at most 255, because an address handle stores it in a byte; "
+                "write a smaller one after the @, or leave it out");
   }
   const auto asked =
       std::ranges::find(table, *name.gid_index, [](const GidEntry& entry) { return entry.index; });
   if (asked != table.end() && asked->kind == GidEntry::Kind::roce_v1) {
     throw Error(what +
-                ": the GID there is of RoCE v1, whose packets have no UDP ports to spread them by; "
-                "write an index of RoCE v2 after the @ (`ibv_devinfo -v` lists them), or leave "
-                "that out");
+                ": the GID at that index is of RoCE v1, whose packets have no UDP ports to spread "
+                "them by; write the index of a RoCE v2 GID after the @ (`ibv_devinfo -v` lists "
+                "them), or leave it out");
   }
   if (asked != table.end()) return *asked;
-  throw Error(what + ": its table of GIDs has no entry there; it has " + list_of(table) +
+  throw Error(what + ": its table of GIDs has no entry at that index; it has " + list_of(table) +
               (table.empty() ? "; give its interface an address (`rdma link` names it)"
-                             : ": write one of these after the @, or leave that out"));
+                             : ": write one of these after the @, or leave it out"));
 }
 
 // "; it has ports 1 to 2", if the device reports its ports.
@@ -202,7 +202,7 @@ std::string ports_of(ibv_context& context) {
   ibv_device_attr device{};
   if (ibv_query_device(&context, &device) != 0 || device.phys_port_cnt == 0) return "";
   const std::string last = std::to_string(device.phys_port_cnt);
-  return device.phys_port_cnt == 1 ? "; it has port 1 alone" : "; it has ports 1 to " + last;
+  return device.phys_port_cnt == 1 ? "; it has only port 1" : "; it has ports 1 to " + last;
 }
 
 ibv_port_attr query(ibv_context& context, const VerbsPortName& name, const std::string& what) {
@@ -211,7 +211,7 @@ ibv_port_attr query(ibv_context& context, const VerbsPortName& name, const std::
   if (error == 0) return attributes;
   if (error == EINVAL) {
     throw Error(what + ": the device has no port " + std::to_string(name.port) + ports_of(context) +
-                " (`hawser info` lists what can be named)");
+                " (`hawser info` lists the ports)");
   }
   throw Error(what + ": the device does not answer (" + std::strerror(error) +
               "); it may have been removed (`rdma link` lists devices)");
@@ -219,7 +219,7 @@ ibv_port_attr query(ibv_context& context, const VerbsPortName& name, const std::
 
 std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
   if (attributes.active_mtu < IBV_MTU_256 || attributes.active_mtu > IBV_MTU_4096) {
-    throw Error(what + ": the device states no MTU (code " +
+    throw Error(what + ": the device reports no valid MTU (code " +
                 std::to_string(static_cast<int>(attributes.active_mtu)) +
                 "); update the drivers in user space (rdma-core, ibverbs-providers)");
   }
@@ -227,8 +227,8 @@ std::uint32_t mtu_of(const ibv_port_attr& attributes, const std::string& what) {
   // A packet without payload may fill its buffer, so a datagram must hold a whole buffer.
   if (bytes >= proto::PacketBuffer::kBytes) return bytes;
   throw Error(what + ": its MTU of " + std::to_string(bytes) +
-              " bytes is too small, 1024 is the least; raise that of its interface (`ip link`): "
-              "1500 makes 1024, 4200 makes 4096");
+              " bytes is below the minimum of 1024; raise the MTU of its interface (`ip link`): "
+              "1500 there gives 1024 here, 4200 gives 4096");
 }
 
 // The queue pairs use the first entry. The key 0 means none, and reaches nobody.
@@ -238,7 +238,7 @@ std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std
     throw Error(what + ": its P_Key can't be read: " + std::strerror(errno) + kAdviceOnDriver);
   }
   if (key != 0) return ntohs(key);  // libibverbs returns it in network byte order
-  throw Error(what + ": its table of P_Keys begins with an invalid one; have the subnet manager " +
+  throw Error(what + ": its first P_Key is invalid; have the subnet manager " +
               "put the port into a partition (its P_Key at index 0)");
 }
 
@@ -282,9 +282,9 @@ std::string text_of(const Gid& gid) {
 
 std::string violations_of(const VerbsPortFacts& facts) {
   if (facts.qkey_violations + facts.pkey_violations == 0) return "";
-  return "; it has turned away " + std::to_string(facts.qkey_violations) +
-         " datagrams for their QKey and " + std::to_string(facts.pkey_violations) +
-         " for their P_Key";
+  return "; it has rejected " + std::to_string(facts.qkey_violations) +
+         " datagrams with a wrong QKey and " + std::to_string(facts.pkey_violations) +
+         " with a wrong P_Key";
 }
 
 std::string summary_of(const VerbsPortFacts& facts) {

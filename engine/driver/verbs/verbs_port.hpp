@@ -26,7 +26,7 @@ struct VerbsPortFacts {
 
 // Ends a sentence about a refusal by the kernel or the provider.
 inline constexpr const char* kAdviceOnDriver =
-    "; look whether its driver is in order (`rdma link`, `dmesg`), and load it anew if not";
+    "; check its driver (`rdma link`, `dmesg`), and reload it if it has failed";
 
 struct VerbsPort {
   std::string name;  // "verbs:mlx5_0", for people

@@ -26,12 +26,12 @@ VerbsPortName parse_verbs_port(std::string_view text) {
   std::string_view rest = text;
   if (const std::size_t at = rest.find('@'); at != std::string_view::npos) {
     name.gid_index = number(rest.substr(at + 1), 65535);
-    if (!name.gid_index) throw refuse("its GID index is no number from 0 to 65535");
+    if (!name.gid_index) throw refuse("its GID index is not a number from 0 to 65535");
     rest = rest.substr(0, at);
   }
   if (const std::size_t colon = rest.find(':'); colon != std::string_view::npos) {
     const auto port = number(rest.substr(colon + 1), 254);
-    if (!port || *port == 0) throw refuse("its port is no number from 1 to 254");
+    if (!port || *port == 0) throw refuse("its port is not a number from 1 to 254");
     name.port = static_cast<std::uint8_t>(*port);
     rest = rest.substr(0, colon);
   }
@@ -54,8 +54,8 @@ std::string complaint_about_marks(std::uint64_t traffic_class, std::uint64_t ser
   const unsigned ecn = traffic_class & kEcnBits;
   if (ecn != 0 && ecn != kEcnCapable) {
     return "a traffic class of " + std::to_string(traffic_class) +
-           " has bits of ECN set, which are the engine's; its low two bits must be 0, or 2 as it "
-           "sets them (a DSCP of 26 is 104)";
+           " sets the ECN bits, which belong to the engine; its low two bits must be 0, or 2 as "
+           "the engine sets them (a DSCP of 26 is 104)";
   }
   if (service_level > kMaxServiceLevel) {
     return "a service level is 0 to 15, not " + std::to_string(service_level);

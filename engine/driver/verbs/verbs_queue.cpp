@@ -59,8 +59,8 @@ VerbsQueue::VerbsQueue(const VerbsPort& port, ibv_cq* send_completions,
       completions_(VerbsReceiver::make_completions(port, config.receive_slots)) {
   make_pair(send_completions);
   if (const int error = bring_up(pair_.get(), port.number(), config.qkey)) {
-    throw Error(port.name + ": its queue pair doesn't get ready: " + std::strerror(error) +
-                "; look whether its link is up (`rdma link`), and its driver in order (`dmesg`)");
+    throw Error(port.name + ": its queue pair can't be brought up: " + std::strerror(error) +
+                "; check its link (`rdma link`) and its driver (`dmesg`)");
   }
   const VerbsSendLimits limits{config.send_slots, config.copy_slots, max_datagram_bytes_,
                                inline_bytes_};
@@ -79,9 +79,9 @@ void VerbsQueue::make_pair(ibv_cq* send_completions) {
     if (inline_bytes_ == 0 || sender_) break;
     inline_bytes_ = 0;
   }
-  throw Error(port_.name + ": no UD queue pair of " + std::to_string(config_.send_slots) +
+  throw Error(port_.name + ": a UD queue pair of " + std::to_string(config_.send_slots) +
               " sends and " + std::to_string(config_.receive_slots) +
-              " receives can be made: " + reason_of_refusal(errno));
+              " receives can't be created: " + reason_of_refusal(errno));
 }
 
 // Must run before the memory is freed that the pair reads and writes.

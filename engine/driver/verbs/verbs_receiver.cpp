@@ -42,7 +42,7 @@ bool is_marked(const std::byte* grh, VerbsReceiver::Route route) {
 
 Descriptor make_watch(const VerbsPort& port) {
   Descriptor watch(::epoll_create1(EPOLL_CLOEXEC));
-  if (!watch) throw system_error(port.name + ": no descriptor can be made that wakes");
+  if (!watch) throw system_error(port.name + ": a wake-up descriptor can't be created");
   return watch;
 }
 
@@ -54,14 +54,14 @@ VerbsReceiver::Completions VerbsReceiver::make_completions(const VerbsPort& port
   Completions made;
   made.channel.reset(ibv_create_comp_channel(context));
   if (!made.channel) {
-    throw Error(port.name + ": no completion channel can be made: " + std::strerror(errno));
+    throw Error(port.name + ": a completion channel can't be created: " + std::strerror(errno));
   }
   const int flags = ::fcntl(made.channel->fd, F_GETFL);
   (void)::fcntl(made.channel->fd, F_SETFL, flags | O_NONBLOCK);
   made.queue = VerbsCompletions(port, slots, made.channel.get());
   if (!made.queue) {
-    throw Error(port.name + ": no completion queue of " + std::to_string(slots) +
-                " entries can be made: " + reason_of_refusal(errno));
+    throw Error(port.name + ": a completion queue of " + std::to_string(slots) +
+                " entries can't be created: " + reason_of_refusal(errno));
   }
   return made;
 }

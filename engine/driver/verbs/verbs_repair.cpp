@@ -27,8 +27,8 @@ VerbsRepair::VerbsRepair(const Parts& parts, std::uint32_t send_entries)
 VerbsCompletions VerbsRepair::make_send_completions(const VerbsPort& port, std::uint32_t entries) {
   VerbsCompletions queue(port, entries, nullptr);
   if (queue) return queue;
-  throw Error(port.name + ": no completion queue of " + std::to_string(entries) +
-              " entries can be made: " + reason_of_refusal(errno));
+  throw Error(port.name + ": a completion queue of " + std::to_string(entries) +
+              " entries can't be created: " + reason_of_refusal(errno));
 }
 
 bool VerbsRepair::take(VerbsDamage& damage) {

@@ -125,7 +125,7 @@ TEST_CASE("verbs NIC: an MTU that is too small is said in a sentence", "[soft]")
   const std::string words = refusal_of("rxe_a1");
   rig.set_mtu("a1", "4200");
   CHECK(before == "");
-  CHECK_THAT(words, Catch::Contains("verbs:rxe_a1: its MTU of 512 bytes is too small"));
+  CHECK_THAT(words, Catch::Contains("verbs:rxe_a1: its MTU of 512 bytes is below the minimum"));
 }
 
 TEST_CASE("verbs NIC: somebody whom no route leads to is asked for again and again, others go on",

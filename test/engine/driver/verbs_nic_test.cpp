@@ -161,8 +161,8 @@ TEST_CASE("verbs NIC: what can't be had is said in a sentence") {
   config.port = {.device = port.device, .port = 99};
   CHECK_THAT(refusal(config), Contains("no port 99"));
   config.port = {.device = port.device, .port = port.port, .gid_index = 255};
-  CHECK_THAT(refusal(config), Contains("no entry there; it has 0 (") &&
-                                  Contains(": write one of these after the @, or leave that out"));
+  CHECK_THAT(refusal(config), Contains("no entry at that index; it has 0 (") &&
+                                  Contains(": write one of these after the @, or leave it out"));
 }
 
 TEST_CASE("verbs NIC: ports are listed with what they would use") {

@@ -170,7 +170,7 @@ TEST_CASE("Registration__misuse_is_typed_and_says_what_to_do") {
   CHECK(end(*pair.a, first).status == Status::ok);
   answer = end(*pair.a, first);
   CHECK(answer.status == Status::unknown_operation);
-  CHECK_THAT(answer.why, Contains("deregistered before"));
+  CHECK_THAT(answer.why, Contains("deregistered already"));
   CHECK(end(*pair.a, kNoRegistration).status == Status::unknown_operation);
   // The name of the ended registration is not used again, but its place is.
   REQUIRE(ask(*pair.a, bytes.subspan(kBytes, kBytes), id).status == Status::ok);
@@ -230,14 +230,14 @@ TEST_CASE("Registration__dma_bufs_are_read_by_devices_alone") {
   Registration registration;
   std::string why;
   CHECK(register_dmabuf(*pair.a, range, registration, &why) == Status::unsupported);
-  CHECK_THAT(why, Contains("takes no dma-buf"));
+  CHECK_THAT(why, Contains("does not support dma-bufs"));
   for (const char* const name : {"rxe_a0", "rxe_a1"}) {
     pair.fabric.change(name,
                        [](test::fake::DeviceSettings& settings) { settings.takes_dmabufs = true; });
   }
   range.fd = -1;
   CHECK(register_dmabuf(*pair.a, range, registration, &why) == Status::invalid_argument);
-  CHECK_THAT(why, Contains("export one"));
+  CHECK_THAT(why, Contains("export the dma-buf"));
   range.fd = memory.descriptor();
   REQUIRE(register_dmabuf(*pair.a, range, registration, &why) == Status::ok);
   for (const std::size_t bytes : {kBytes, std::size_t{5000}, std::size_t{30}, std::size_t{1}}) {
@@ -305,8 +305,8 @@ TEST_CASE("Registration__an_endpoint_whose_packets_others_copy_takes_no_dma_bufs
     return why;
   };
   CHECK_THAT(refusal({"verbs:rxe_a0", "udp:127.0.0.1"}, ""),
-             Contains("make an endpoint of verbs NICs alone"));
-  CHECK_THAT(refusal({"verbs:rxe_a0"}, "delay=1us"), Contains("takes no dma-buf"));
+             Contains("create an endpoint of verbs NICs only"));
+  CHECK_THAT(refusal({"verbs:rxe_a0"}, "delay=1us"), Contains("does not support dma-bufs"));
   Registration registration;
   CHECK(register_dmabuf(*pair.a, range, registration) == Status::ok);
 }

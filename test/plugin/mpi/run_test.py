@@ -75,7 +75,7 @@ def crowds():
 def nic_dies_and_returns():
     for name, arguments in LONG.items():
         errors = digests(name, arguments, KILLED)
-        check(total(errors, "paths gone down") > 0, f"{name}: no path went down\n{errors}")
+        check(total(errors, "paths went down") > 0, f"{name}: no path went down\n{errors}")
 
 
 @case(name="one nic alone")

@@ -42,12 +42,10 @@ TEST_CASE("plan__nothing_is_wrong_with_a_good_one") { CHECK(complaint_about(a_pl
 TEST_CASE("plan__seeds_to_judge_by_are_none_that_were_tuned_with") {
   CHECK(complaint([](Plan& plan) {
           plan.judge = {10, 20};
-        }) ==
-        "seeds: tune and judge have 10 in common: what is tuned by a seed can't be judged by it");
+        }) == "seeds: tune and judge have 10 in common: a seed that tunes can't also judge");
   CHECK(complaint([](Plan& plan) {
           plan.judge = {5, 5};
-        }) ==
-        "seeds: tune and judge have 5 in common: what is tuned by a seed can't be judged by it");
+        }) == "seeds: tune and judge have 5 in common: a seed that tunes can't also judge");
   CHECK(complaint([](Plan& plan) {
           plan.judge = {11, 2'000'000};
         }) == "seeds: at most 1000000 of a kind");
@@ -121,7 +119,7 @@ TEST_CASE("plan__a_background_alone_has_no_steps_to_judge_by") {
     });
   };
   CHECK(with(Metric::p99_step_excess_us, "background") ==
-        "metric: p99_step_excess_us is of steps, and a background's messages are of none");
+        "metric: p99_step_excess_us needs steps, and the messages of a background have none");
   CHECK(with(Metric::p99_flow_excess_us, "background") == "");
   CHECK(with(Metric::p99_step_excess_us, "ring") == "");
 }
@@ -202,8 +200,9 @@ TEST_CASE("plan__faults_strike_what_there_is") {
   CHECK(with({.kind = FaultPlan::Kind::switch_down, .at_switch = "core 0"}) ==
         "faults: the fabric has no switch 'core 0'");
   CHECK(with({.drawn = 8}) == "");
-  CHECK(with({.drawn = 9}) == "faults: 9 cables can't be drawn of 8");
-  CHECK(with({}) == "faults[0]: it strikes nothing: no link, no cable drawn, no NIC of a host");
+  CHECK(with({.drawn = 9}) == "faults: 9 cables can't be drawn from 8");
+  CHECK(with({}) ==
+        "faults[0]: it hits nothing: name a link, a number of cables, or NICs of a host");
   CHECK(with({.kind = FaultPlan::Kind::switch_down, .drawn = 1}) ==
         "faults[0].switch: a name is expected");
 }
@@ -280,8 +279,7 @@ TEST_CASE("plan__a_fault_of_a_host_strikes_its_first_nics_the_way_that_it_says")
     return complaint_about(plan);
   };
   CHECK(refused({.host = 2, .nics = 1}) == "faults: the fabric has no host 2: they are 0 to 1");
-  CHECK(refused({.host = 1, .nics = 5}) ==
-        "faults: 5 NICs can't be struck of the 4 that a host has");
+  CHECK(refused({.host = 1, .nics = 5}) == "faults: 5 NICs can't be hit, as a host has only 4");
 }
 
 TEST_CASE("plan__a_fault_that_comes_again_ends_in_between") {

@@ -161,18 +161,19 @@ TEST_CASE("faults__what_can_not_be_is_refused") {
   const auto refused = [&](std::vector<Fault> faults, const char* what) {
     CHECK_THROWS_WITH(Faults(scene.events, scene.network, faults), Catch::Contains(what));
   };
-  refused({{.target = 4}}, "a fault of link 4, but they are 0 to 3");
-  refused({{.kind = Kind::switch_down, .target = 1}}, "a fault of switch 1, but they are 0 to 0");
+  refused({{.target = 4}}, "a fault of link 4, but the number must be 0 to 3");
+  refused({{.kind = Kind::switch_down, .target = 1}},
+          "a fault of switch 1, but the number must be 0 to 0");
   refused({{.kind = Kind::link_rate, .bits_per_s = 0}}, "one that carries nothing is down");
   refused({{.kind = Kind::link_rate, .bits_per_s = kFastest + 1}}, "to 10000000000000 bits/s");
   refused({{.kind = Kind::link_loss, .probability = 1.5}}, "0 to 1");
-  refused({{.at = Instant{5}, .kind = Kind::link_up, .target = 0}}, "put up before it is down");
+  refused({{.at = Instant{5}, .kind = Kind::link_up, .target = 0}}, "goes up before it is down");
   refused({{.at = Instant{9}, .kind = Kind::link_down, .target = 1},
            {.at = Instant{5}, .kind = Kind::link_up, .target = 1}},
-          "link 1 (host 1 nic 0 -> leaf 0) is put up before it is down");
+          "link 1 (host 1 nic 0 -> leaf 0) goes up before it is down");
   refused({{.kind = Kind::link_down, .target = 1, .both_ways = false},
            {.at = Instant{5}, .kind = Kind::link_up, .target = 1}},
-          "put up what was put down, the same way");
+          "put up only what went down, in the same way");
 }
 
 }  // namespace

@@ -195,10 +195,9 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
             .id == 7);
   refused("", "f.cm:1: Nodes is missing");
   refused(head + "0->1 start 0 size x", "f.cm:3: size must be a whole number, not 'x'");
-  refused(
-      head + "0->1 start 0 size 0",
-      "f.cm:3: size 0 is a connection without an end in htsim, and a run here ends: give it the "
-      "bytes that it sends");
+  refused(head + "0->1 start 0 size 0",
+          "f.cm:3: size 0 makes an endless connection in htsim, but a run must end: give the bytes "
+          "that it sends");
   refused(head + "0->1 start 0 size 99999999999999999999",
           "f.cm:3: size is '99999999999999999999', but must be 0 to 1099511627776");
   refused(head + "0->1 start 0", "f.cm:3: size is missing");
@@ -208,34 +207,34 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
   refused(head + "1->1 start 0 size 1", "f.cm:3: a node that sends to itself needs no fabric");
   refused(head + "0->1 size 1", "f.cm:3: neither start nor trigger: it would never start");
   refused(head + "0->1 start 0 trigger 1 size 1", "f.cm:3: both start and trigger: leave one out");
-  refused(head + "0->1 start 0 size 1 size 2", "f.cm:3: 'size' is said twice");
-  refused(head + "0->1 start 0 start 5 size 2", "f.cm:3: 'start' is said twice");
+  refused(head + "0->1 start 0 size 1 size 2", "f.cm:3: 'size' is given twice");
+  refused(head + "0->1 start 0 start 5 size 2", "f.cm:3: 'start' is given twice");
   refused(head + "0->1 start 0 size 1 colour 3",
-          "f.cm:3: 'colour' is nothing that a connection has; known are id, start, trigger, size, "
+          "f.cm:3: 'colour' is not a field of a connection; known are id, start, trigger, size, "
           "send_done_trigger, recv_done_trigger, prio, msg");
   refused(head + "0->1 start -1 size 1", "f.cm:3: start must be a number, not '-1'");
   refused(head + "0->1 start 0 size 1 msg 0", "f.cm:3: msg is '0', but must be 1 to 4294967295");
   refused("Nodes 4\nConnections 2\n0->1 id 3 start 0 size 1 msg\n0->2 id 3 start 0 size 1 msg",
           "f.cm:4: id 3 is used before, in line 3");
   refused(head + "0->1 trigger 1 size 1", "f.cm:3: trigger 1 is not described in the file");
-  refused("0->1 start 0 size 1", "f.cm:1: Nodes must be said before the first connection");
+  refused("0->1 start 0 size 1", "f.cm:1: Nodes must come before the first connection");
   refused(head + "0->1 start 0 size 1\nNodes 3",
-          "f.cm:4: Nodes is said once, before the first connection");
+          "f.cm:4: Nodes is given once, before the first connection");
   refused("Nodes 4\nConnections 2\n0->1 start 0 size 1",
-          "f.cm:2: Connections says 2, but 1 follow: is the file whole?");
+          "f.cm:2: Connections announces 2, but 1 follow: is the file whole?");
   refused(head + "failure switch_type TOR",
-          "f.cm:3: failures are not read from here: describe them with the experiment");
+          "f.cm:3: this file can't describe failures: describe them in the experiment's plan");
   refused(head + "hello",
           "f.cm:3: a line begins with Nodes, Connections, Triggers, A->B or "
           "trigger, not 'hello'");
   const std::string more = "Nodes 4\nConnections 1\nTriggers 1\n0->1 start 0 size 1\n";
-  refused(more, "f.cm:3: Triggers says 1, but 0 follow: is the file whole?");
+  refused(more, "f.cm:3: Triggers announces 1, but 0 follow: is the file whole?");
   refused(more + "trigger oneshot", "f.cm:5: a trigger needs an id");
   refused(more + "trigger id 1", "f.cm:5: a trigger is oneshot, multishot or barrier");
-  refused(more + "trigger id 1 id 2 oneshot", "f.cm:5: 'id' is said twice");
-  refused(more + "trigger id 1 barrier count 2 count 3", "f.cm:5: 'count' is said twice");
+  refused(more + "trigger id 1 id 2 oneshot", "f.cm:5: 'id' is given twice");
+  refused(more + "trigger id 1 barrier count 2 count 3", "f.cm:5: 'count' is given twice");
   refused(more + "trigger id 1 barrier", "f.cm:5: a barrier has a count, and nothing else has");
-  refused(more + "trigger id 1 twice", "f.cm:5: 'twice' is nothing that a trigger has");
+  refused(more + "trigger id 1 twice", "f.cm:5: 'twice' is not a field of a trigger");
   refused(more + "trigger id 1 oneshot\ntrigger id 1 oneshot",
           "f.cm:6: trigger 1 is described before, in line 5");
   refused("Nodes 4\nConnections 2\n0->1 id 3 start 0 size 1\n0->2 id 3 start 0 size 1",
@@ -244,8 +243,8 @@ TEST_CASE("connections__what_is_broken_is_refused_with_its_line") {
   refused(
       "Nodes 4\nConnections 2\nTriggers 2\n0->1 trigger 1 size 1 send_done_trigger 2\n"
       "1->0 trigger 2 size 1 send_done_trigger 1\ntrigger id 1 oneshot\ntrigger id 2 oneshot",
-      "f.cm:4: this would never start: trigger 1 does not fire often enough, or only after "
-      "this");
+      "f.cm:4: this connection would never start: trigger 1 does not fire often enough, or only "
+      "after this");
 }
 
 TEST_CASE("connections__what_generators_write_is_read") {
@@ -288,7 +287,7 @@ TEST_CASE("inputs__what_is_no_text_is_named") {
       "PK\x03\x04"s,
       "f.cm:1: the file is a zip archive or a spreadsheet: unpack it, or save the sheet as csv");
   const std::string chakra =
-      "f.cm:1: the file is a Chakra execution trace (.et), which is not read here; write the "
+      "f.cm:1: the file is a Chakra execution trace (.et), which Hawser does not read; write the "
       "workload as ASTRA-sim text or AICB csv";
   refused(
       "\x0a\x0a"
@@ -300,13 +299,12 @@ TEST_CASE("inputs__what_is_no_text_is_named") {
       "0.0.4\x1c\x08\x01"s,
       chakra);
   const std::string json =
-      "f.cm:1: the file is JSON, such as a trace of PyTorch or PARAM, which is not read here; "
-      "write "
-      "the workload as ASTRA-sim text or AICB csv";
+      "f.cm:1: the file is JSON, such as a trace of PyTorch or PARAM, which Hawser does not read; "
+      "write the workload as ASTRA-sim text or AICB csv";
   refused("{\"schema\": \"1.0.2-chakra.0.0.4\"}", json);
   refused(" [\n {\"op\": 1}]", json);
   refused("Nodes 4\nConnec\0tions"s,
-          "f.cm:2: the line has a NUL, so the file is binary: name one of text");
+          "f.cm:2: the line has a NUL, so the file is binary: name a text file");
 }
 
 const char* const kTopology =
@@ -346,14 +344,14 @@ TEST_CASE("topology__what_is_broken_is_refused_with_its_line") {
   refused_topology("Nodes 8", "Hosts 8", "f.topo:1: before the first tier there are Nodes");
   refused_topology("Nodes 8", "Nodes 9", "f.topo:3: with two tiers all nodes are one pod");
   refused_topology("Tiers 2", "Tiers 4", "f.topo:2: tiers is '4', but must be 2 to 3");
-  refused_topology("Tiers 2", "#", "f.topo:4: Tiers must be said before the first tier");
+  refused_topology("Tiers 2", "#", "f.topo:4: Tiers must come before the first tier");
   refused_topology("Tiers 2", "Tiers 3", "f.topo:2: Tier 2 of these is not described");
   refused_topology("Tier 1", "Tier 0", "f.topo:11: this tier is described twice, first in line 4");
   refused_topology("Tier 1", "Tier 2", "f.topo:11: a tier is '2', but must be 0 to 1");
   refused_topology("Radix_Up 2", "Radix_Down 2",
-                   "f.topo:7: radix_down is said twice, first in line 6");
+                   "f.topo:7: radix_down is given twice, first in line 6");
   refused_topology("Radix_Up 2", "# none", "f.topo:4: Radix_Up is missing");
-  refused_topology("Radix_Up 2", "Colour 2", "f.topo:7: 'colour' is nothing that a tier has");
+  refused_topology("Radix_Up 2", "Colour 2", "f.topo:7: 'colour' is not a field of a tier");
   refused_topology("Radix_Up 2", "Radix_Up 4",
                    "f.topo:9: Oversubscribed is 2, but a switch has 400");
   refused_topology("Bundle 2", "Radix_Up 2", "f.topo:15: nothing is above the highest tier");

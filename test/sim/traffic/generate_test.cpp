@@ -314,7 +314,8 @@ void refused(const Traffic& traffic, const std::string& error) {
 TEST_CASE("generate__what_can_not_be_is_refused_with_a_sentence") {
   refused({.kind = Kind::ring, .nodes = 1, .bytes = 1}, "between 2 to 65536 nodes, not 1");
   refused({.kind = Kind::ring, .nodes = 65537, .bytes = 1}, "between 2 to 65536 nodes, not 65537");
-  refused({.kind = Kind::ring, .nodes = 4}, "ring traffic of 0 bytes is none: say how many");
+  refused({.kind = Kind::ring, .nodes = 4},
+          "ring traffic of 0 bytes is no traffic: give the number of bytes");
   refused({.kind = Kind::ring, .nodes = 4, .bytes = ~0ull}, "but at most 1099511627776");
   refused({.kind = Kind::ring, .nodes = 4, .bytes = 1, .channels = 65}, "channels are 1 to 64");
   refused({.kind = Kind::ring, .nodes = 4, .bytes = 1, .rounds = 0}, "rounds are 1 to 1000000");

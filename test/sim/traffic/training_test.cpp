@@ -112,7 +112,7 @@ TEST_CASE("training__groups_within_a_host_send_nothing") {
   CHECK(training(workload, {}).connections.size() == 8 * 2 + 8 * 6);
   CHECK(training(workload, {.ranks_per_host = 2}).connections.size() == 8 * 6);
   CHECK_THROWS_WITH(training(workload, {.ranks_per_host = 8}),
-                    Catch::Contains("nothing of this workload goes over the fabric"));
+                    Catch::Contains("this workload sends nothing over the fabric"));
   // The sizes may differ from the file's.
   CHECK(training(workload, {.ranks = 16, .tensor = 4}).connections.size() == 16 * 6 + 16 * 6);
 }
@@ -214,10 +214,9 @@ TEST_CASE("training__what_does_not_fit_is_refused") {
     CHECK_THROWS_WITH(training(workload, mapping), Catch::Contains(error));
   };
   Workload workload = one_stage(0, {group(Axis::data, Collective::all_reduce, 1000)});
-  refused(workload, {}, "doesn't say how many ranks it has");
+  refused(workload, {}, "doesn't state its number of ranks");
   refused(workload, {.ranks = 9, .tensor = 2},
-          "9 ranks can't be shared out to 1 stages of tensor "
-          "groups of 2: take a multiple of 2");
+          "9 ranks can't be divided among 1 stages of tensor groups of 2: take a multiple of 2");
   refused(workload, {.ranks = 12, .tensor = 2, .expert = 4},
           "data groups have 6 ranks (12 / 2), which are no multiple of expert groups of 4");
   refused(workload, {.ranks = 1 << 17}, "between 2 to 65536 nodes");
@@ -237,7 +236,7 @@ TEST_CASE("training__what_does_not_fit_is_refused") {
                    {.what = What::send, .next = false, .bytes = 1}};
   two.stages[0].push_back({.what = What::compute});
   two.stages[0].push_back({.what = What::send, .bytes = 1});
-  refused(two, {}, "wait for each other in a circle");
+  refused(two, {}, "wait for each other in a cycle");
   two.stages = {{group(Axis::all, Collective::barrier, 0)}, {}};
   refused(two, {},
           "stage 0 waits here for all stages of the group, but stage 1 doesn't do the same");

@@ -62,9 +62,8 @@ TEST_CASE("workloads__every_published_file_is_read_or_refused_with_reason") {
   }
   CHECK(read == 24);
   CHECK(warnings ==
-        std::vector<std::string>{
-            "L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt:2: 839 layers are said, but 33 "
-            "follow: is the file whole?"});
+        std::vector<std::string>{"L65B-M1-C05_Llama65B_megatron_tp8_pp1_mbs1_A100.txt:2: 839 "
+                                 "layers are announced, but 33 follow: is the file whole?"});
   CHECK(refused ==
         std::map<std::string, std::string>{
             {"Workload_spec_v1.1.csv",
@@ -153,12 +152,13 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
   CHECK_THROWS_WITH(read_text_workload("w.txt", ""),
                     Catch::StartsWith("w.txt:1: a workload begins"));
   CHECK_THROWS_WITH(read_text_workload("w.txt", "DATA\n"), Catch::Contains("count of layers"));
-  refused("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID", "w.txt:1: 'HYBRID' is no parallelism");
+  refused("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID",
+          "w.txt:1: 'HYBRID' is not a known parallelism");
   refused("NPU_group: 2", "NPU_group: x",
           "w.txt:1: model_parallel_NPU_group must be a whole number");
   refused("ep: 2", "ep: 0", "w.txt:1: ep is '0', but must be 1 to");
   refused("ep: 2", "ep 2", "w.txt:1: a key such as 'ep:' is expected instead of 'ep'");
-  refused("vpp: 1", "ep: 1", "w.txt:1: 'ep' is said twice");
+  refused("vpp: 1", "ep: 1", "w.txt:1: 'ep' is given twice");
   refused("pp_comm 5000", "all:", "w.txt:1: 'all' has no value");
   refused("checkpoints: 1 0", "checkpoints: 9 0", "w.txt:1: checkpoints are 9, but 6 words follow");
   refused("initiates: 1 1", "initiates: 1 2",
@@ -167,7 +167,7 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
           "w.txt:1: checkpoint_initiates name the layer of line 4, which no checkpoint precedes");
   refused("\n2\n", "\n2 3\n", "w.txt:2: the second line is the count of layers, alone");
   refused("\n2\n", "\n0\n", "w.txt:2: the count of layers is '0', but must be 1 to");
-  refused("\n2\n", "\n1\n", "w.txt:4: 1 layers are said in line 2, and this is one more");
+  refused("\n2\n", "\n1\n", "w.txt:4: 1 layers are announced in line 2, and this is one more");
   refused("one -1", "one", "w.txt:3: a layer has 12 fields, not 11");
   refused("one -1", "one x", "w.txt:3: the dependency must be a whole number, not 'x'");
   refused("-1 11", "-1 1.5x", "w.txt:4: the forward pass's time must be a number, not '1.5x'");
@@ -220,12 +220,11 @@ TEST_CASE("text_workload__what_generators_write_is_read") {
       read_text_workload("w.txt", damaged(whole, "-1 10", "-1 10.25")).layers[0].forward.compute ==
       Span{10'250});
   warned("ep: 2", "eq: 2",
-         "w.txt:1: 'eq' is not used; what counts is model_parallel_NPU_group, ep, pp, all_gpus, "
+         "w.txt:1: 'eq' is ignored; the known keys are model_parallel_NPU_group, ep, pp, all_gpus, "
          "checkpoints, checkpoint_initiates and pp_comm");
-  warned("\n2\n", "\n3\n", "w.txt:2: 3 layers are said, but 2 follow: is the file whole?");
+  warned("\n2\n", "\n3\n", "w.txt:2: 3 layers are announced, but 2 follow: is the file whole?");
   warned("two -1", "two 0",
-         "w.txt:4: the second field says what a layer depends on, which is not used: layers go in "
-         "order");
+         "w.txt:4: the second field, a layer's dependency, is ignored: layers run in order");
 }
 
 TEST_CASE("text_workload__collectives_go_where_the_parallelism_says") {
@@ -264,7 +263,7 @@ TEST_CASE("text_workload__collectives_go_where_the_parallelism_says") {
   CHECK(axes(custom, 0) == Axes{Axis::all, Axis::all, std::nullopt});
   CHECK(axes(custom, 1) == Axes{Axis::tensor, Axis::tensor, Axis::data});
   CHECK_THROWS_WITH(read_text_workload("w.txt", "HYBRID_CUSTOMIZED\n1\n" + layer + " MODAL\n"),
-                    Catch::StartsWith("w.txt:3: 'MODAL' is no parallelism that is known"));
+                    Catch::StartsWith("w.txt:3: 'MODAL' is not a known parallelism"));
 }
 
 const std::string kCalls =
@@ -309,20 +308,20 @@ TEST_CASE("aicb__what_is_broken_is_refused_with_line_and_field") {
   refused_calls("[rank4, rank5, rank6, rank7]", "[rank4, rank5]",
                 "c.csv:9: a stage of 2 ranks, but the first has 4");
   refused_calls("[rank4, rank5, rank6, rank7]", "[rank5, rank6, rank7, rank8]",
-                "c.csv:9: ranks 5 to 8 are said, but 4 is the next");
+                "c.csv:9: ranks 5 to 8 are named, but 4 is next");
   refused_calls("[ pp_stage1: [rank4, rank5, rank6, rank7] ]", "[rank4 ~ rank7]",
-                "c.csv:9: whose calls follow is written [rank0 ~ rank127], once");
-  refused_calls("dst,src", "dst,dst", "c.csv:2: 'dst' is there twice");
+                "c.csv:9: the line that names the ranks is [rank0 ~ rank127], once");
+  refused_calls("dst,src", "dst,dst", "c.csv:2: 'dst' occurs twice");
   refused_calls("msg_size,stage", "stage", "c.csv:2: the column msg_size is missing");
   refused_calls(",8,init", ",init", "c.csv:3: a call has 10 fields, not 9");
   refused_calls("CommType.all_reduce", "CommType.gather",
-                "c.csv:3: comm_type is 'CommType.gather', which is not known; known are");
+                "c.csv:3: comm_type is 'CommType.gather', which is unknown; known are");
   refused_calls("CommType.all_reduce", "\"CommType.all_reduce",
                 "c.csv:3: a quote is opened and not closed");
   refused_calls("CommType.all_reduce", "\"CommType\".all_reduce",
-                "c.csv:3: a field goes on behind its closing quote");
+                "c.csv:3: a field continues after its closing quote");
   refused_calls("CommGroup.all", "CommGroup.cp_group",
-                "c.csv:3: comm_group is 'CommGroup.cp_group', which is no group that is known");
+                "c.csv:3: comm_group is 'CommGroup.cp_group', which is not a known group");
   refused_calls("CommGroup.all,8,8", "CommGroup.all,8,-8",
                 "c.csv:3: msg_size must be a whole number");
   refused_calls("CommGroup.all,8", "CommGroup.all,7",
@@ -375,7 +374,7 @@ TEST_CASE("aicb__what_generators_and_spreadsheets_write_is_read") {
   CHECK(rooted.stages[0][0][0].operation.axis == Axis::all);
   CHECK(
       read_aicb("c.csv", "comm_type,comm_group,msg_size,colour\nall_reduce,all,8,red\n").warnings ==
-      std::vector<std::string>{"c.csv:1: the column 'colour' is not known, and not used"});
+      std::vector<std::string>{"c.csv:1: the column 'colour' is unknown, and is ignored"});
 }
 
 // Changes, removes, doubles and swaps bytes and words. Any result must be read or refused without

@@ -68,23 +68,23 @@ TEST_CASE("verbs NIC: what is wrong is said") {
     int error;
     const char* words;
   } const table[] = {
-      {Call::open_device, EACCES, "no permission"},
+      {Call::open_device, EACCES, "may not open the device"},
       {Call::open_device, EPERM, "/dev/infiniband"},
-      {Call::open_device, ENODEV, "can't be opened: No such device; look whether its driver"},
+      {Call::open_device, ENODEV, "can't be opened: No such device; check its driver"},
       {Call::get_device_list, ENOSYS, "none at all"},
       {Call::get_device_list, EMFILE,
        "the list of RDMA devices can't be read: Too many open files; raise the limit of open"},
-      {Call::get_device_list, EACCES, "can't be read: Permission denied; look whether this user"},
+      {Call::get_device_list, EACCES, "can't be read: Permission denied; check that this user"},
       {Call::query_port, ENODEV, "may have been removed"},
       {Call::query_port, EINVAL, "no port 1"},
-      {Call::query_gid_table, EIO, "its table of GIDs can't be read: Input/output error; look"},
+      {Call::query_gid_table, EIO, "its table of GIDs can't be read: Input/output error; check"},
       {Call::alloc_pd, ENOMEM, "; end other programs that use it (`rdma resource show pd`"},
       {Call::reg_mr, ENOMEM, "ulimit -l"},
-      {Call::reg_mr, EFAULT, "can't be registered with the device: Bad address; look"},
+      {Call::reg_mr, EFAULT, "can't be registered with the device: Bad address; check"},
       {Call::create_comp_channel, EMFILE, "completion channel"},
       {Call::create_cq, ENOMEM, "completion queue of"},
-      {Call::modify_qp, EINVAL, "doesn't get ready: Invalid argument; look whether its link"},
-      {Call::create_cq, EIO, "Input/output error; look whether its driver is in order"},
+      {Call::modify_qp, EINVAL, "can't be brought up: Invalid argument; check its link"},
+      {Call::create_cq, EIO, "Input/output error; check its driver"},
   };
   for (const auto& row : table) {
     Cables cables = make_cables();
@@ -114,11 +114,11 @@ TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so
     const char* what;
     const char* words;
   } const table[] = {
-      {Call::create_cq, ENOMEM, "no completion queue of 512 entries", "ulimit -l unlimited"},
-      {Call::create_cq, EINVAL, "no completion queue of 512 entries", "nic_receive_bytes"},
-      {Call::create_qp, ENOMEM, "no UD queue pair of 256 sends", "ulimit -l unlimited"},
-      {Call::create_qp, EPERM, "no UD queue pair of 256 sends", "ulimit -l unlimited"},
-      {Call::create_qp, EINVAL, "no UD queue pair of 256 sends", "nic_receive_bytes"},
+      {Call::create_cq, ENOMEM, "a completion queue of 512 entries", "ulimit -l unlimited"},
+      {Call::create_cq, EINVAL, "a completion queue of 512 entries", "nic_receive_bytes"},
+      {Call::create_qp, ENOMEM, "a UD queue pair of 256 sends", "ulimit -l unlimited"},
+      {Call::create_qp, EPERM, "a UD queue pair of 256 sends", "ulimit -l unlimited"},
+      {Call::create_qp, EINVAL, "a UD queue pair of 256 sends", "nic_receive_bytes"},
   };
   for (const auto& row : table) {
     CAPTURE(row.what, row.error);
@@ -133,7 +133,7 @@ TEST_CASE("verbs NIC: queues that can't be made for want of locked memory say so
 TEST_CASE("verbs NIC: a completion queue of receives that can't be made says so too") {
   Cables cables = make_cables();
   cables.fabric.fail(Call::create_cq, ENOMEM, 1, 1);
-  CHECK_THAT(refusal(), Contains("no completion queue of ") && Contains("ulimit -l unlimited"));
+  CHECK_THAT(refusal(), Contains("a completion queue of ") && Contains("ulimit -l unlimited"));
 }
 
 // The threads that make the NIC's address handles end, whatever they are about to do.
@@ -160,11 +160,11 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
   }
   for (const int code : {IBV_MTU_256, IBV_MTU_512}) {
     CHECK_THAT(with([&](Port& port) { port.mtu = static_cast<std::uint8_t>(code); }),
-               Contains("is too small"));
+               Contains("is below the minimum"));
   }
   for (const int code : {0, 6, 7}) {
     CHECK_THAT(with([&](Port& port) { port.mtu = static_cast<std::uint8_t>(code); }),
-               Contains("states no MTU") && Contains("; update the drivers"));
+               Contains("reports no valid MTU") && Contains("; update the drivers"));
   }
   CHECK(with([](Port& port) { port.speed = 77; }).empty());  // shown as an unknown speed
 }
@@ -173,13 +173,15 @@ TEST_CASE("verbs NIC: who asks for a port that a device lacks learns which it ha
   Cables cables = make_cables();
   engine::VerbsNicConfig config = verbs_config(kMine);
   config.port.port = 2;
-  CHECK_THAT(refusal(config), EndsWith("the device has no port 2; it has port 1 alone (`hawser "
-                                       "info` lists what can be named)"));
+  CHECK_THAT(
+      refusal(config),
+      EndsWith("the device has no port 2; it has only port 1 (`hawser info` lists the ports)"));
   cables.fabric.change(
       kMine, [](fake::DeviceSettings& device) { device.ports.push_back(device.ports[0]); });
   config.port.port = 3;
-  CHECK_THAT(refusal(config), EndsWith("the device has no port 3; it has ports 1 to 2 (`hawser "
-                                       "info` lists what can be named)"));
+  CHECK_THAT(
+      refusal(config),
+      EndsWith("the device has no port 3; it has ports 1 to 2 (`hawser info` lists the ports)"));
 }
 
 TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
@@ -209,15 +211,16 @@ TEST_CASE("verbs NIC: tables of more GIDs than address handles can name") {
   cables.fabric.set_gids(kMine, 1, rows);
   CHECK_THAT(refusal(), Contains("no GID of RoCE v2"));
   config.port.gid_index = rows[200].index;
-  CHECK_THAT(refusal(config), Contains("the GID there is of RoCE v1") && Contains("after the @"));
+  CHECK_THAT(refusal(config),
+             Contains("the GID at that index is of RoCE v1") && Contains("after the @"));
 }
 
 TEST_CASE("verbs NIC: a partition key that stands for none is said in a sentence") {
   Cables cables(Infiniband{}, IBV_MTU_4096);
   CHECK(refusal().empty());
   cables.fabric.fail(Call::query_pkey, EIO);
-  CHECK_THAT(refusal(), Contains("verbs:rxe_a0: its P_Key can't be read") &&
-                            Contains("; look whether its driver is in order"));
+  CHECK_THAT(refusal(),
+             Contains("verbs:rxe_a0: its P_Key can't be read") && Contains("; check its driver"));
   cables.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0; });
   CHECK_THAT(refusal(), Contains("P_Key at index 0"));
 }
@@ -264,10 +267,10 @@ TEST_CASE("verbs NIC: datagrams that a port turned away are shown with it") {
   RemoteHandle wrong = proto::kNoRemote;
   REQUIRE(sender.open_remote(forged, wrong) == Status::ok);  // the port is known by now
   CHECK(exchange(rig, sender, wrong, receiver, 3) == 0);
-  CHECK_THAT(engine::verbs_ports().at(1).description, Contains("3 datagrams for their QKey"));
+  CHECK_THAT(engine::verbs_ports().at(1).description, Contains("3 datagrams with a wrong QKey"));
   rig.fabric.change(kMine, [](fake::DeviceSettings& device) { device.ports[0].pkey = 0x8002; });
   CHECK(exchange(rig, sender, open(sender, receiver), receiver, 5) == 0);
-  CHECK_THAT(engine::verbs_ports().at(1).description, Contains("5 for their P_Key"));
+  CHECK_THAT(engine::verbs_ports().at(1).description, Contains("5 with a wrong P_Key"));
   CHECK(engine::verbs_port({.device = kTheirs}).pkey_violations == 5);
 }
 
@@ -277,7 +280,7 @@ TEST_CASE("verbs NIC: ports are listed with what has to agree with their peers'"
     CHECK(engine::verbs_ports().at(1).description ==
           "up, 100 Gb/s, MTU 1024, GID 0, 10.0.0.2 (RoCE v2, IPv4)");
     CHECK_THAT(engine::verbs_port({.device = kMine, .gid_index = 7}).description,
-               Contains("rxe_a0@7: its table of GIDs has no entry there"));
+               Contains("rxe_a0@7: its table of GIDs has no entry at that index"));
   }
   {
     const Cables cables = make_cables();
@@ -344,7 +347,7 @@ TEST_CASE("verbs NIC: ports of a device that does not answer are listed with the
   cables.fabric.fail(Call::open_device, EACCES, 0, ~std::uint64_t{0});
   for (const auto& port : engine::verbs_ports()) {
     CHECK_FALSE(port.usable);
-    CHECK_THAT(port.description, Contains("no permission"));
+    CHECK_THAT(port.description, Contains("may not open the device"));
   }
   CHECK(engine::verbs_ports().size() == 4);
 }
