@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The NIC contract: what the protocol asks of a NIC, and what every driver must guarantee.
+// The NIC contract: what the protocol asks of a NIC, and what every driver must guarantee. The
+// driver owns the buffer and the payload of a packet from tx_burst, which accepts it, to reap,
+// which gives it back. A dead NIC changes nothing: its driver keeps both until its device has let
+// go, and must then reap them. If the session fails meanwhile, the send completes at once, and once
+// more after the reap (message/send.cpp).
 //
 // A Nic is one endpoint's share of one device port: a data queue and a control queue (two UD queue
 // pairs, two UDP sockets) with a receive ring each. Control packets are small and have a ring of
 // their own so that bulk data can't push acknowledgements out. Datagrams may be lost, duplicated,
 // reordered and damaged; they are never merged, split or made up.
 //
-// One thread uses a Nic. No call blocks and, after construction, none allocates. Calls take bursts.
+// One thread uses a Nic; only pin and unpin may run on another. After construction only the calls
+// that register memory may block or allocate: register_memory, deregister_memory, pin, unpin. Calls
+// take bursts.
 #pragma once
 
 #include <array>

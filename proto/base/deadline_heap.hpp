@@ -2,9 +2,9 @@
 // Which timer fires next: an indexed binary min-heap of (deadline, id).
 //
 // Each id below the capacity has at most one deadline. update moves it either way in O(log n); next
-// is O(1). Every object with a timer (path, message, peer) owns one id and folds its own timers
-// into one deadline. The order of ids with equal deadlines depends only on the earlier calls, so
-// runs replay.
+// is O(1). Peers, sent messages and received messages have a heap each. A peer folds its own timers
+// and those of its paths into one deadline. The order of ids with equal deadlines depends only on
+// the earlier calls, so runs replay.
 #pragma once
 
 #include <cstdint>

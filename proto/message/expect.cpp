@@ -8,6 +8,10 @@
 // it. The peer's patience scales it, and grows when a requested fragment turns out to have been
 // under way. Asking early is cheap: the sender knows which packets may still be under way, and
 // waits for those.
+//
+// Timer of a peer: `solicit_at`, armed while a message of it found no descriptor. It requests such
+// messages. Timer of the endpoint: `store_judged_at`, armed while any peer has such messages. If
+// nothing has left the full store by then, the receives that wait for them end.
 #include <algorithm>
 #include <array>
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a congestion law is told, and what it answers: how many bytes may be in flight on one path.
-// congestion_controller.hpp names the law that the protocol uses.
+// A congestion law decides how many bytes may be in flight on one path. A new law is a class that
+// satisfies the concept CongestionLaw below. Only congestion_controller.hpp names the law in use;
+// no other file of the protocol changes. The guide is docs/internals/congestion_law.md: what a law
+// hears and when, its limits, and its tests.
 //
-// A law hears of three things. An acknowledgement brings delays, marks and newly acknowledged
-// packets (path_acks.cpp). Packets are lost if later ones overtook them (loss_detector.cpp). Other
-// retransmissions are not reported, as they show that a path or a receiver failed, and not that the
-// fabric is full. Each acknowledgement says how much was in flight, to compare the window with.
+// A law hears of two things. An acknowledgement brings delays, marks, newly acknowledged packets,
+// and how much was in flight, to compare the window with (path_acks.cpp). Packets are lost if later
+// ones overtook them (loss_detector.cpp). Other retransmissions are not reported, as they show that
+// a path or a receiver failed, and not that the fabric is full.
 //
 // Each path has a law of its own, and there are up to 16 paths a peer, so a law is small: Path has
-// a limit on its size. docs/internals/congestion_law.md says how to write one.
+// a limit on its size.
 #pragma once
 
 #include <concepts>

@@ -3,7 +3,8 @@
 // at first. docs/internals/protocol.md §10 has the table of states; binding.cpp decides which paths
 // there are.
 //
-// Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING.
+// Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING. In UP it is armed only while the
+// driver finds no way. binding.cpp, session/nic_news.cpp and session/addresses.cpp arm it as well.
 //
 // Invariants: a slot that changes its NIC pair gets a new generation and new numbers. Before that,
 // everything in flight on it is evacuated. A path in DOWN carries probes only.

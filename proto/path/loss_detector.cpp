@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a packet is declared lost. Every loss goes through lose_packet, and each has one of these
-// reasons (docs/internals/protocol.md §9 and §10):
+// This file declares packets lost. Every loss goes through lose_packet, which find_gaps and
+// evacuate call. Each loss has one of three reasons (docs/internals/protocol.md §9 and §10):
 //
-//   gap         Later packets of the same path arrived, enough of them or long enough ago. On a
-//   path
-//               with several lanes overtaking alone means nothing: the time between departures
-//               decides, and age. Order within a lane would mean something, but a lane has only one
-//               or two packets in flight in a round trip. gap_rule.hpp has the thresholds, and
-//               reordering.hpp how far packets of a NIC overtake each other.
-//   request     The receiver requests the packet (message/expect.cpp), and it is old enough.
-//   evacuation  The path has failed, and everything in flight on it is sent over other paths.
+//   gap         Later packets of the same path arrived, enough of them or long enough ago.
+//   request     None arrived, but the receiver requests the packet, and it is old enough.
+//   evacuation  The path failed, left a probe unanswered, is released, or ran out of numbers.
+//
+// On a path with several lanes overtaking alone means nothing. There the time between departures
+// decides, and age. Order within a lane would mean something, but a lane has only one or two
+// packets in flight in a round trip. The thresholds are in gap_rule.hpp. How far packets of a NIC
+// overtake each other is in reordering.hpp, and what the receiver requests in message/expect.cpp.
 //
 // A path fails here in three ways. Silence: none of its packets arrived, though later ones on other
 // paths did, and none lay in a ring of the peer. Requests: round after round, the receiver misses
-// packets that nothing has overtaken. Size: only small packets pass. A path also fails by its NIC's
-// or peer's word, or by unanswered probes (life_cycle.cpp).
+// packets that nothing has overtaken. Size: only small packets pass. Four more ways are elsewhere.
+// A NIC here or the peer reports a failure (session/nic_news.cpp, life_cycle.cpp). A NIC has moved
+// (session/nic_news.cpp, session/addresses.cpp). A path leaves probe timeouts (probe_timeouts.cpp)
+// or probes (life_cycle.cpp) unanswered. Its driver finds no way (life_cycle.cpp).
 //
 // Layers 1 and 2 are judged after each turn that brought acknowledgements or requests. Timer of a
 // path: `gap_at`, armed while a packet that was overtaken or requested still has time. Layer 3, the
-// probe timeout, declares nothing lost: it makes the peer answer (probe_timeouts.cpp).
+// probe timeout, makes the peer answer (probe_timeouts.cpp). It declares packets lost only if the
+// path has no number left for a probe.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequenced packets that arrive on a path: which are new, and whether an acknowledgement is urgent.
-// A datagram that comes twice is dropped here, by its path number; a fragment that comes twice is
-// dropped by its message (message/arrivals.cpp).
+// A datagram that comes twice is dropped by its path number (note_arrival). A fragment that comes
+// twice, or belongs to a finished message, is dropped in message/arrivals.cpp. The floor and the
+// blocks of a duplicate are applied all the same, because applying them twice changes nothing.
 //
 // No timer here: it arms `ack_at` of the peer at the first unacknowledged packet, max_ack_delay
 // later (endpoint/outbox.cpp).

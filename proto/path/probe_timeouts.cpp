@@ -2,7 +2,8 @@
 // The probe timeout, layer 3 of loss detection (docs/internals/protocol.md §9). A probe declares
 // nothing lost: it makes the peer answer, and the answer shows what is missing
 // (loss_detector.cpp). An early probe asks before the timeout, where the answer to the end of a
-// message is late.
+// message is late. If no path number is left for a probe, everything in flight on the path is
+// declared lost (make_room_for_probe).
 //
 // Timer of a path: `pto_at`, armed while something is in flight. It fires for the next early probe
 // or the probe timeout, whichever is first.

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a session fails (docs/internals/protocol.md §12). closing.cpp ends sessions on purpose.
+// fail_peer ends a session that fails, and every operation with that peer. If a peer that was READY
+// restarts, sends and receives end with the status peer_restarted, and nothing goes to its new
+// process. The old process may have got a send that went out whole, so its completion says
+// `outcome_unknown`. Receives for any peer stay posted, unless the peer's message has matched them.
+//
+// Two files learn of a restart and call fail_peer. In handshake.cpp, `admit` believes a session
+// packet of a newer incarnation; new operations then go to that one. If the session was not READY
+// yet, it calls no fail_peer, and the operations wait for the new process. In closing.cpp,
+// `on_closing` gets a RESET. Sends to the peer are then refused with the status, until one end
+// connects anew. closing.cpp also ends sessions on purpose. docs/internals/protocol.md §12 names
+// the other causes.
 //
 // Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still
-// reads from. These complete when the NIC releases them. Whole messages that no receive has taken
-// stay until one does: their sender may have learned that they are accepted.
+// reads from. Such a send has completed with `released` unset, and completes once more when the NIC
+// releases its bytes. If its final status had come before, it completes only then. Whole messages
+// that no receive has taken stay until one does: their sender may have learned that they are
+// accepted.
 #include <algorithm>
 #include <array>
 

@@ -4,8 +4,8 @@
 // (docs/internals/protocol.md §6).
 //
 // Timer of a peer: `rest_at`, armed while nothing is pending. It fires rest_after_ms after the last
-// packet from the peer and the last call on it. Timer of the endpoint: `news_at`, while peers at
-// rest must hear of a change of our NICs.
+// packet from the peer and the last call on it. If a NIC of this end changes, nic_news.cpp wakes
+// the peers at rest that must hear of it.
 //
 // Invariants: at rest a peer has no state outside its record: no message, path, timer, list entry
 // or handle of a driver names it. Waking needs no memory that others may have taken: its table

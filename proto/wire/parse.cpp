@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// `parse` validates a datagram as far as that needs no state, and makes a view of its headers. It
+// checks version, type, queue, lengths, checksum, the fields of each header, and every block. The
+// first check that fails names the DropReason.
+//
+// layout.hpp defines the headers, and its tables name the lengths of each type and block. A block
+// of an unknown kind is skipped by its length. Invariant: nothing beyond the datagram is read.
 #include "hawser/stats.hpp"
 #include "proto/wire/checksum.hpp"
 #include "proto/wire/packed.hpp"
