@@ -20,10 +20,12 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "tool"))
-from cases import Skipped, case, check, run_cases, time_left  # pylint: disable=wrong-import-position
+sys.path.insert(0, os.path.join(HERE, "..", "docs"))
+# pylint: disable=wrong-import-position
+from cases import Skipped, case, check, run_cases, start_process, time_left
+from conversation import check_end, converse
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
-RIGHT = re.compile(r"4194304 bytes there, the sum 549755289600 back; [1-9]\d* packets lost")
 PACKAGES = {
     "libhawser0": {"usr/lib/TRIPLET/libhawser.so.0", "usr/share/doc/libhawser0/copyright"},
     "libhawser-dev": {"usr/include/hawser/engine.hpp", "usr/include/hawser/hawser.h",
@@ -39,13 +41,17 @@ PACKAGES = {
 }
 
 
+def environment(more=None):
+    """That of this process, without what could find another Hawser."""
+    kept = {name: value for name, value in os.environ.items()
+            if name not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
+    return kept | (more or {})
+
+
 def call(*command, **options):
     """Runs a command that must succeed; returns its output."""
-    environment = {name: value for name, value in os.environ.items()
-                   if name not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
-    environment.update(options.pop("more", {}))
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=time_left(),
-                          check=False, env=environment, **options)
+                          check=False, env=environment(options.pop("more", None)), **options)
     output = done.stdout + done.stderr
     check(done.returncode == 0, f"{' '.join(map(str, command))}: {done.returncode}\n{output}")
     return output
@@ -82,16 +88,15 @@ def run_examples(prefix, scratch):
     with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
         check(f"Hawser_DIR:PATH={prefix}/" in file.read(), "another Hawser was found")
     call("cmake", "--build", folder)
-    output = call(os.path.join(folder, "example"))
-    check(RIGHT.search(output), output)
+    program = [os.path.join(folder, "example")]
 
     paths = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, "hawser.pc"))}
     flags = call("pkg-config", "--cflags", "--libs", "hawser", more=paths).split()
-    program = os.path.join(folder, "example_c")
+    in_c = ["env", f"LD_LIBRARY_PATH={library_folder(prefix)}", os.path.join(folder, "example_c")]
     call("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", find(prefix, "example.c"), *flags,
-         "-o", program)
-    output = call(program, more={"LD_LIBRARY_PATH": library_folder(prefix)})
-    check(RIGHT.search(output), output)
+         "-o", in_c[-1])
+    converse(program, in_c, scratch, env=environment())
+    converse(in_c, program, scratch, env=environment())
 
 
 def show_provider(prefix):
@@ -125,6 +130,47 @@ def from_a_prefix_and_after_it_has_moved():
                 check(not text.startswith(b"\x7fELF") or b"RUNPATH" not in text, f"{name} has a path")
                 check(first.encode() not in text, f"{name} names the first prefix")
                 check(ROOT.encode() not in text, f"{name} names the source tree")
+
+
+def terminals(page):
+    """The blocks of commands of a page, as [commands, output that the page shows for them].
+
+    A block of sh is what the reader types into one terminal. A block of text is the output of the
+    last block of sh that has none yet.
+    """
+    found, silent = [], []
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", file.read(), re.M | re.S):
+            if language == "sh":
+                found.append([text, ""])
+                silent.append(found[-1])
+            elif language == "text":
+                silent.pop()[1] = text
+    return found
+
+
+@case(gate=True)
+def the_first_page_works_as_it_stands():
+    # Each block has a terminal of its own. The home is an empty folder. The terminals begin in a
+    # source tree in which all is built already, and whose setup.sh and build.sh do nothing. A
+    # server runs beside the next block, and must end after it.
+    with tempfile.TemporaryDirectory() as scratch:
+        home, tree = os.path.join(scratch, "home"), os.path.join(scratch, "tree")
+        os.mkdir(home)
+        os.makedirs(os.path.join(tree, "build"))
+        os.symlink(build(), os.path.join(tree, "build", "release"))
+        for name in ("setup.sh", "build.sh"):
+            os.symlink("/bin/true", os.path.join(tree, name))
+        running, questions = [], 0
+        for commands, shown in terminals("docs/start.md"):
+            # With exec the terminal's process is the server itself, which a failed case can end.
+            commands, serves = re.subn(r"^(?=\S+ serve )", "exec ", commands, flags=re.M)
+            questions += " ask " in commands
+            running.append((start_process(["bash", "-ec", commands], cwd=tree,
+                                          env=environment({"HOME": home})), commands, shown))
+            while running and not serves:
+                check_end(*running.pop())
+        check(questions and not running, f"{questions} questions; not ended: {running}")
 
 
 def exported(library):
@@ -232,7 +278,6 @@ def targets_of(page):
     """The targets that a page's own command lines build before it installs."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         text = file.read()
-    check("cmake --install build/release" in text, f"{page} installs nothing")
     found = re.findall(r"\./build\.sh release ([\w -]+?) *(?:&&|\n)[^`]*?(?:cmake --install|cpack)", text)
     check(found, f"{page} builds nothing before it installs")
     return [words.split() for words in found]
@@ -250,7 +295,7 @@ def built_files_installed(folder):
 
 
 def check_what_is_built_first(folder, files):
-    for page in ("README.md", "docs/installing.md"):
+    for page in ("README.md", "docs/start.md", "docs/installing.md"):
         for targets in targets_of(page):
             named = set(call("ninja", "-C", folder, "-t", "commands", *targets).split())
             check(files <= named, f"{page} installs what it doesn't build: {files - named}")
