@@ -25,11 +25,14 @@ def check_end(process, what, shown):
     check(status == 0 and not missing, f"{what}: {status}, without {missing}\n{output}")
 
 
-def converse(server, client, scratch, client_first=False, **options):
-    """Lets `client` (a command) ask `server` (another), and checks what both print."""
+def converse(server, client, scratch, client_first=False, nics=((), ()), **options):
+    """Lets `client` (a command) ask `server` (another), and checks what both print.
+
+    `nics` has those of the server, then those of the client.
+    """
     folder = tempfile.mkdtemp(dir=scratch)
     file = os.path.join(folder, "address")
-    commands = [[*server, "serve", file], [*client, "ask", file]]
+    commands = [[*server, "serve", file, *nics[0]], [*client, "ask", file, *nics[1]]]
     order = (1, 0) if client_first else (0, 1)
     started = {which: start_process(commands[which], **options) for which in order}
     check_end(started[1], commands[1], ASKED)

@@ -34,6 +34,14 @@ def a_client_waits_for_the_server():
             converse([program], [program], scratch, client_first=True)
 
 
+@case(gate=True)
+def each_side_may_name_its_nics():
+    with tempfile.TemporaryDirectory() as scratch:
+        for program in programs():
+            converse([program], [program], scratch,
+                     nics=(["udp:127.0.0.5"], ["udp:127.0.0.6", "udp:127.0.0.7", "udp:127.0.0.8"]))
+
+
 def check_refusal(words, wanted, status=1, **environment):
     """Both programs must end with this status, and say `wanted`."""
     for program in programs():
