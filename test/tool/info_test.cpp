@@ -57,7 +57,7 @@ TEST_CASE("info: a traffic class that every verbs NIC refuses is shown as refuse
 
 TEST_CASE("info: the way from each UDP NIC to an address") {
   const std::string text = ways_text("127.0.0.1");
-  CHECK_THAT(text, Contains("Ways to 127.0.0.1 (`ip route get 127.0.0.1`"));
+  CHECK_THAT(text, Contains("Routes to 127.0.0.1 (`ip route get 127.0.0.1`"));
   CHECK_THAT(text,
              Contains("  udp:127.0.0.1 ") &&
                  Contains(" MTU 65535 of the route, 65536 of the device: datagrams of 65507\n"));

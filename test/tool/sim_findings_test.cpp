@@ -50,7 +50,7 @@ TEST_CASE("sim_findings__every_run_of_the_first_sender_must_hold") {
   CHECK(
       findings.verdict() ==
       "the expectation holds: last_flow_us is 100.0 us at worst (hawser, seed 2); at most 100.0 us "
-      "was expected; beside it: 90.0 us (a paper)");
+      "was expected; for comparison: 90.0 us (a paper)");
   findings.add(run_of(0, 3, 101));
   CHECK_FALSE(findings.holds());
   CHECK(findings.verdict().starts_with("the expectation does not hold: last_flow_us is 101.0 us"));
