@@ -103,8 +103,6 @@ struct EndpointPair {
   PeerId a_of_b = kAnyPeer;
 };
 
-inline constexpr std::uint64_t kAllBits = ~std::uint64_t{0};
-
 inline OperationId post_send(Endpoint& endpoint, PeerId peer, std::uint64_t tag,
                              std::span<const std::byte> data, SendRequest request = {}) {
   OperationId operation = kNoOperation;

@@ -39,7 +39,6 @@ struct Ends {
 
   // Exchanges a message in each direction. Both ends may sleep in between.
   [[nodiscard]] bool exchange(std::uint64_t tag) {
-    constexpr std::uint64_t kAll = ~std::uint64_t{0};
     std::vector<std::byte> out(100'000, std::byte{7});
     std::vector<std::byte> in_a(out.size());
     std::vector<std::byte> in_b(out.size());

@@ -168,9 +168,29 @@ TEST_CASE("Stack__the_C_API_takes_little_more") {
   PaintedStack stack;
   const std::size_t depth = stack.depth_of([&] {
     hawser_operation operation = 0;
-    (void)hawser_receive(ends[1], HAWSER_ANY_PEER, 0, 1, ~std::uint64_t{0}, received.data(), 8,
-                         nullptr, &operation);
-    (void)hawser_send(ends[0], peer, 0, 1, sent.data(), 8, nullptr, &operation);
+    const hawser_receive_request receive{.struct_size = sizeof receive,
+                                         .data = received.data(),
+                                         .bytes = received.size(),
+                                         .tag = 1,
+                                         .ignore = 0,
+                                         .user_data = 0,
+                                         .hint = {},
+                                         .peer = HAWSER_ANY_PEER,
+                                         .channel = 0,
+                                         .owner = HAWSER_APPLICATION};
+    const hawser_send_request send{.struct_size = sizeof send,
+                                   .data = sent.data(),
+                                   .bytes = sent.size(),
+                                   .tag = 1,
+                                   .immediate = 0,
+                                   .user_data = 0,
+                                   .hint = {},
+                                   .peer = peer,
+                                   .channel = 0,
+                                   .level = HAWSER_ACCEPTED,
+                                   .owner = HAWSER_APPLICATION};
+    (void)hawser_receive(ends[1], &receive, &operation);
+    (void)hawser_send(ends[0], &send, &operation);
     std::size_t done = 0;
     for (const HangLimit limit; done < 2 && !limit.is_over();) {
       for (hawser_endpoint* end : ends) {
