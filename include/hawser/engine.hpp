@@ -268,6 +268,7 @@ class Engine {
   // Changes the faults of one NIC while it runs. Requires that config.faults was not empty. `spec`
   // is as in EngineConfig::faults, and may also say "kill", "revive", "kill:event", "revive:event"
   // and "rate=BYTES_PER_S" (hawser/faults.hpp).
+  //   `ok`: the faults hold from the NIC's next turn on.
   //   `unsupported`: the engine has no fault layer, or the NIC can't do that (the log says what).
   //   `invalid_argument`: the log names the wrong word.
   [[nodiscard]] Status inject_fault(std::size_t nic, std::string_view spec);

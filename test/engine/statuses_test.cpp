@@ -444,7 +444,7 @@ const Documented& of_devices() {
 Documented documented_statuses() {
   std::ifstream file(HAWSER_INCLUDE "/hawser/engine.hpp");
   REQUIRE(file);
-  const std::regex item("^ *//   ((?:`[a-z_]+`(?:, |, or |: | and )?)+)(.*)$");
+  const std::regex item("^ *//   ((?:`[a-z_]+`(?:, or |, )?)+)(.*)$");
   const std::regex word("`([a-z_]+)`");
   const std::regex call(R"(^ *\[\[nodiscard\]\] (?:virtual )?Status ([a-z_]+)\()");
   const std::string session = "the status with which the";
