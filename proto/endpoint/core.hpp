@@ -3,9 +3,10 @@
 // One file per event or decision works on it. Each has its own header comment, and the READMEs of
 // path/, message/, session/ and endpoint/ list them.
 //
-// Ownership. Slabs own all objects; indices name them. pool.take makes the protocol the owner of a
-// PacketBuffer, tx_burst the driver. A user's send buffer is read until the message is finished and
-// unreaped == 0. A receive buffer is written only between match and completion.
+// Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
+// PacketPool::take to tx_burst, and then the driver's. A user's send buffer is read until the
+// message is finished and unreaped == 0. A receive buffer is written only between match and
+// completion.
 #pragma once
 
 #include <array>
@@ -26,6 +27,7 @@
 #include "proto/base/untouched.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
+#include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
 #include "proto/endpoint/peer_table.hpp"
 #include "proto/message/allowance.hpp"
@@ -36,7 +38,6 @@
 #include "proto/message/payload_store.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/local_nic.hpp"
-#include "proto/path/remote_handles.hpp"
 #include "proto/path/standing_verdicts.hpp"
 #include "proto/path/verdicts.hpp"
 #include "proto/session/nic_news.hpp"
@@ -60,21 +61,15 @@ struct Endpoint::Core {
   Turn turn;
   std::uint64_t endpoint_id;
   std::uint64_t epoch;
-  std::array<std::byte, wire::kMaxSecretBytes> secret_storage{};
-  std::size_t secret_bytes = 0;
-  std::vector<LocalNic> nics;
-  PacketPool& pool;
-  std::uint32_t fragment_bytes;     // largest that all NICs carry
-  std::size_t control_bytes;        // largest control packet
-  bool checksum;                    // some NIC has no check of its own
-  std::uint32_t burst_packets;      // the largest burst that a NIC likes
-  std::uint64_t receive_bytes;      // smallest data ring among the NICs
+  wire::Secret job_secret;
   std::uint64_t unscheduled_bytes;  // of a message, which this end may send without a grant
 
   // ---- objects
   SessionKeys keys;
   std::uint32_t name_mask;  // a peer's name on the wire is its index xor this
   PeerTable peers;
+  PacketSender sender;
+  const std::span<LocalNic> nics;  // the sender's: what the protocol's parts know of each
   Slab<Path> paths;
   Slab<ReceivePath> receive_paths;
   Slab<OutgoingMessage> outgoing;
@@ -90,11 +85,8 @@ struct Endpoint::Core {
   Groups groups;
   Grants grants;
   PayloadStore payloads;
-  RemoteHandles remotes;
-  Untouched<wire::NicRecord> more_nics;  // for peers with more NICs than Peer::nics holds, by place
   StandingVerdicts verdicts;
-  std::vector<std::byte> probe_padding;  // a fragment of zeros
-  std::uint32_t unreleased = 0;          // finished sends that a NIC may still read from
+  std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
 
   // ---- timers: one deadline per object, for the earliest of its timers
   DeadlineHeap peer_timers;
@@ -163,9 +155,6 @@ struct Endpoint::Core {
   // ---- session.cpp
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
-  [[nodiscard]] bool can_address(Peer& peer, std::size_t local, std::size_t remote_nic);
-  [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] RemoteHandle remote(Peer& peer, NicPair pair);
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
@@ -187,8 +176,7 @@ struct Endpoint::Core {
   void end_calling(Peer& peer);
   void say_hello(Peer& peer);
   void call_again(Peer& peer);
-  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic,
-                    std::uint64_t cookie);
+  void send_session(Peer& peer, wire::PacketType type, NicPair over, std::uint64_t cookie);
   [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
   void on_session(std::size_t nic, const wire::PacketView& packet);
   [[nodiscard]] Peer* caller(std::size_t nic, const wire::PacketView& packet);
@@ -198,7 +186,6 @@ struct Endpoint::Core {
   void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
 
   // ---- addresses.cpp
-  void close_remotes(Peer& peer, std::size_t remote_nic);
   void announce(Peer& peer);
   void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
 
@@ -282,7 +269,6 @@ struct Endpoint::Core {
   void on_packed(Peer& peer, const wire::PacketView& packet);
 
   // ---- small_packets.cpp
-  [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
   void send_envelope(const OutgoingMessage& message);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
 
@@ -293,6 +279,7 @@ struct Endpoint::Core {
   [[nodiscard]] NicPair next_pair(Peer& peer);
   [[nodiscard]] NicPair find_way(Peer& peer, NicPair pair);
   [[nodiscard]] std::optional<NicPair> other_route(Peer& peer, NicPair than);
+  [[nodiscard]] Routes plan_routes(Peer& peer, Ways ways);
   [[nodiscard]] bool send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
                              Ways ways);
 
@@ -494,9 +481,6 @@ struct Endpoint::Core {
 
   // ---- small things that many need
   [[nodiscard]] static std::uint32_t index_of(const Peer& peer) { return peer.index; }
-  [[nodiscard]] std::span<const std::byte> secret() const {
-    return std::span(secret_storage).first(secret_bytes);
-  }
   // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
   [[nodiscard]] PeerId id_of(const Peer& peer) const { return peers.id_of(peer.index); }
@@ -510,13 +494,8 @@ struct Endpoint::Core {
     touch(peer);
     return &peer;
   }
-  [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
-    if (i < peer.nics.size()) return peer.nics[i];
-    constexpr std::size_t kMore = kMaxNics - std::tuple_size_v<decltype(Peer::nics)>;
-    return more_nics[peers.place_of(peer) * kMore + i - peer.nics.size()];
-  }
   [[nodiscard]] bool is_up(Peer& peer, std::size_t remote) {
-    return nic_of(peer, remote).state != 0;
+    return peers.nic_of(peer, remote).state != 0;
   }
   // Visits the peers that are awake.
   template <class Visit>

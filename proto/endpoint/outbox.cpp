@@ -133,8 +133,9 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     ReceivePath& path = receive_paths.at(index);
     if (!path.ack_due && !request_follows) continue;
     if (!any) {
+      const NicLimits& limits = sender.limits();
       const std::uint32_t kib =
-          allowance.share_kib(receive_bytes, fragment_bytes + wire::kDataHeaderBytes);
+          allowance.share_kib(limits.receive_bytes, limits.fragment_bytes + wire::kDataHeaderBytes);
       if (!writer.ack_info(turn.number(), turns_behind(), kib)) return false;
     }
     any = true;
@@ -249,14 +250,14 @@ void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
 }
 
 bool Endpoint::Core::send_control(Peer& peer) {
-  PacketBuffer* buffer = nullptr;
   // Writing a block marks it as sent, so nothing is written before there is a way.
-  if (remote(peer, peer.route) == kNoRemote &&
-      remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
+  if (sender.remote(peer, peer.route) == kNoRemote &&
+      sender.remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
     return false;
   }
-  if (pool.take(std::span(&buffer, 1)) == 0) return false;
-  wire::PacketWriter writer(*buffer, control_bytes);
+  PacketBuffer* const buffer = sender.take_buffer();
+  if (buffer == nullptr) return false;
+  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,
                to_wire(peer.floor));
   const std::uint16_t nic_state_due = peer.nic_state_due;

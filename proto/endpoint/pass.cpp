@@ -262,7 +262,10 @@ void Endpoint::Core::receive_all() {
       }
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = turn.tunables.poll_budget_packets;
-      if (turn.is_late()) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      if (turn.is_late()) {
+        const NicLimits& limits = sender.limits();
+        budget = std::max(budget, limits.receive_bytes / limits.fragment_bytes);
+      }
       bool lent = false;
       for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, received);
@@ -289,7 +292,7 @@ void Endpoint::Core::begin_turn(Time at) {
   }
   turn.look_into_rings();
 
-  flush(nics);  // packets sent by calls between turns
+  sender.flush();  // packets sent by calls between turns
   reap();
   take_nic_events();
   if (closed) return;  // only buffers that NICs hold are left
@@ -314,7 +317,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
     tend_paths(peer);
     rearm(peer);
   }
-  flush(nics);
+  sender.flush();
   TurnResult result;
   result.progressed = turn.has_progressed();
   result.warns = turn.warns();

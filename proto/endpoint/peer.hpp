@@ -158,7 +158,7 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t verified_epoch = 0;       // the incarnation that was READY here last
   std::uint32_t verified_counter = 0;     // 0: none
   std::uint32_t counter = 0;              // of our handshake
-  std::array<wire::NicRecord, 8> nics{};  // the first NICs; Core::nic_of has them all
+  std::array<wire::NicRecord, 8> nics{};  // the first NICs; PeerTable::nic_of has them all
   std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
   std::uint64_t remote_unscheduled = 0;  // bytes of a message that it sends before a grant
 

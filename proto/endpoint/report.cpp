@@ -14,7 +14,7 @@ EndpointStats Endpoint::stats() const {
   stats.messages_unmatched = core_->unmatched;
   stats.messages_claimed = core_->claims;
   stats.sends_unreleased = core_->unreleased;
-  stats.buffers_in_use = core_->pool.in_use();
+  stats.buffers_in_use = core_->sender.buffers_in_use();
   stats.unexpected_bytes_held = core_->payloads.bytes_held();
   stats.peers_awake = core_->peers.awake();
   stats.peers_at_rest = core_->peers.at_rest();

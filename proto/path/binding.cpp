@@ -42,7 +42,7 @@ void Endpoint::Core::pair_nics(Peer& peer) {
   const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
                        turn.tunables.max_path_slots,
                        [&](std::size_t local, std::size_t remote_nic) {
-                         return can_address(peer, local, remote_nic);
+                         return sender.can_address(peer, local, remote_nic);
                        });
   peer.pairs = pairs.all();
   peer.pair_count = static_cast<std::uint8_t>(pairs.size());

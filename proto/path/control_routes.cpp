@@ -68,7 +68,7 @@ std::optional<NicPair> find_up(Core& core, Peer& peer, NicPair than, std::uint32
     if (path.state != PathState::up || (not_these >> path.slot & 1) != 0) continue;
     const NicPair pair = pair_of(path);
     if (pair == than || !core.nics[pair.local].up) continue;
-    if (core.remote(peer, pair) != kNoRemote) return pair;
+    if (core.sender.remote(peer, pair) != kNoRemote) return pair;
   }
   return std::nullopt;
 }
@@ -91,7 +91,7 @@ void Endpoint::Core::on_insists(Peer& peer) {
 NicPair Endpoint::Core::control_route(Peer& peer, Ways ways) {
   const NicPair last = peer.route;
   const std::uint32_t slots = doubted_slots(*this, peer);
-  bool bad = !nics[last.local].up || remote(peer, last) == kNoRemote;
+  bool bad = !nics[last.local].up || sender.remote(peer, last) == kNoRemote;
   bool bound = false;    // this pair
   bool proven = false;   // a pair of this local NIC carries data
   bool down = false;     // one doesn't
@@ -121,8 +121,8 @@ NicPair Endpoint::Core::next_pair(Peer& peer) {
   for (std::uint32_t step = 0; step < pairs; ++step) {
     const std::uint32_t i = (start + step) % pairs;
     const NicPair one{i % nics.size(), i / nics.size()};
-    if (!nics[one.local].up || !can_address(peer, one.local, one.remote)) continue;
-    if (remote(peer, one) == kNoRemote) continue;
+    if (!nics[one.local].up || !sender.can_address(peer, one.local, one.remote)) continue;
+    if (sender.remote(peer, one) == kNoRemote) continue;
     pair = one;
     break;
   }
@@ -131,7 +131,7 @@ NicPair Endpoint::Core::next_pair(Peer& peer) {
 
 // Keeps to the pair if it has a way.
 NicPair Endpoint::Core::find_way(Peer& peer, NicPair pair) {
-  return remote(peer, pair) != kNoRemote ? pair : next_pair(peer);
+  return sender.remote(peer, pair) != kNoRemote ? pair : next_pair(peer);
 }
 
 // A pair that is UP, other than `than`; one that isn't doubted, if there is any.
@@ -140,53 +140,31 @@ std::optional<NicPair> Endpoint::Core::other_route(Peer& peer, NicPair than) {
   return find_up(*this, peer, than, 0);
 }
 
+// The routes of a packet that goes over one pair or several.
+Routes Endpoint::Core::plan_routes(Peer& peer, Ways ways) {
+  Routes routes;
+  routes.first = control_route(peer, ways);
+  if (ways == Ways::two) {
+    if (const auto other = other_route(peer, routes.first)) routes.add(*other);
+  }
+  if (ways == Ways::all) {
+    for_each_path(peer, [&](const Path& path) { routes.add(pair_of(path)); });
+    const NicPair more = next_pair(peer);
+    bool bound = false;
+    for_each_path(peer, [&](const Path& path) { bound |= pair_of(path) == more; });
+    if (!bound) routes.add(more);
+  }
+  return routes;
+}
+
 // Sends the written packet over one pair or several, and gives the buffer away. False: the first
 // pair has no way, or its NIC is full.
 bool Endpoint::Core::send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
                              Ways ways) {
-  const Queue queue = wire::rule_of(writer.header().type).queue;
-  const bool of_session = queue == Queue::data;
-  const NicPair first = control_route(peer, ways);
-  const auto address = [&](NicPair pair, PacketBuffer& to) {
-    TxPacket packet;
-    writer.header().slot = wire::CommonHeader::slot_byte(0, pair.local);
-    if (of_session) wire::sign(writer, secret());
-    packet.header_bytes = writer.finish(checksum);
-    if (&to != &buffer) std::copy_n(buffer.bytes, packet.header_bytes, to.bytes);
-    packet.buffer = &to;
-    packet.remote = remote(peer, pair);
-    packet.queue = queue;
-    packet.entropy = nics[pair.local].next_entropy();
-    return packet;
-  };
-  const auto copy = [&](NicPair pair) {
-    PacketBuffer* other = nullptr;
-    if (pair == first || !nics[pair.local].up || remote(peer, pair) == kNoRemote ||
-        pool.take(std::span(&other, 1)) == 0) {
-      return;
-    }
-    if (writer.header().type == wire::PacketType::control) {
-      ++turn.counters.control_packets_sent;
-    }
-    (void)send_one(pair.local, address(pair, *other));
-  };
-  if (ways == Ways::two) {
-    if (const auto other = other_route(peer, first)) copy(*other);
-  }
-  if (ways == Ways::all) {
-    for_each_path(peer, [&](const Path& path) { copy(pair_of(path)); });
-    const NicPair more = next_pair(peer);
-    bool bound = false;
-    for_each_path(peer, [&](const Path& path) { bound |= pair_of(path) == more; });
-    if (!bound) copy(more);
-  }
-  if (remote(peer, first) == kNoRemote) {
-    PacketBuffer* given = &buffer;
-    pool.give(std::span(&given, 1));
-    return false;
-  }
-  if (!of_session) peer.said_over = first;
-  return send_one(first.local, address(first, buffer));
+  const Routes routes = plan_routes(peer, ways);
+  const bool is_control = wire::rule_of(writer.header().type).queue == Queue::control;
+  if (is_control && sender.remote(peer, routes.first) != kNoRemote) peer.said_over = routes.first;
+  return sender.send_over(peer, routes, buffer, writer);
 }
 
 }  // namespace hawser::proto

@@ -50,10 +50,10 @@ wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketT
 // Sends CLOSED or RESET.
 void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags,
                                   Ways ways) {
-  PacketBuffer* buffer = nullptr;
-  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  PacketBuffer* const buffer = sender.take_buffer();
+  if (buffer == nullptr) return;
   ++session_sequence;
-  wire::PacketWriter writer(*buffer, control_bytes);
+  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   begin_closing(peer, type, writer).flags = flags;
   (void)send_by(peer, *buffer, writer, ways);
 }
@@ -64,9 +64,9 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_
 void Endpoint::Core::send_close(Peer& peer) {
   const Ways ways = std::exchange(peer.close_sent, true) ? Ways::all : Ways::one;
   ++session_sequence;
-  PacketBuffer* buffer = nullptr;
-  if (pool.take(std::span(&buffer, 1)) == 0) return;
-  wire::PacketWriter writer(*buffer, control_bytes);
+  PacketBuffer* buffer = sender.take_buffer();
+  if (buffer == nullptr) return;
+  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
   std::uint8_t index = 0;
   peer.incoming.for_each([&](std::uint64_t number, std::uint32_t entry) {
@@ -74,11 +74,9 @@ void Endpoint::Core::send_close(Peer& peer) {
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
     if (index + 1u == Peer::kMaxCloseParts) return;
     (void)send_by(peer, *buffer, writer, ways);
-    if (pool.take(std::span(&buffer, 1)) == 0) {
-      buffer = nullptr;
-      return;
-    }
-    writer = wire::PacketWriter(*buffer, control_bytes);
+    buffer = sender.take_buffer();
+    if (buffer == nullptr) return;
+    writer = wire::PacketWriter(*buffer, sender.limits().control_bytes);
     part = &begin_closing(peer, wire::PacketType::close, writer);
     part->part = ++index;
     const bool fits = writer.status(to_wire(number), *status);
@@ -106,7 +104,7 @@ void Endpoint::Core::send_reset(Peer& peer) {
 }
 
 void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
-  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
   const wire::ClosingPart& closing_part = *packet.closing;
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
   if (is_called(peer) && packet.type == wire::PacketType::reset &&

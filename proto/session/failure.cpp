@@ -42,7 +42,7 @@ template <class Core>
 bool has_way(Core& core, Peer& peer) {
   for (std::size_t local = 0; local < core.nics.size(); ++local) {
     for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
-      if (core.remote(peer, NicPair(local, far)) != kNoRemote) return true;
+      if (core.sender.remote(peer, NicPair(local, far)) != kNoRemote) return true;
     }
   }
   return false;

@@ -294,7 +294,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   describe(peer, record);
   record.nic_news =
       news.known_to(peer.nic_news) - (peer.announcing ? 1 : 0);  // to be told on waking
-  for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
+  for (std::size_t i = 0; i < peer.remote_nics; ++i) sender.close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);
   return true;
