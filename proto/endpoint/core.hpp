@@ -27,6 +27,7 @@
 #include "proto/base/untouched.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
+#include "proto/endpoint/control_routes.hpp"
 #include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
 #include "proto/endpoint/peer_table.hpp"
@@ -71,6 +72,7 @@ struct Endpoint::Core {
   PacketSender sender;
   const std::span<LocalNic> nics;  // the sender's: what the protocol's parts know of each
   Slab<Path> paths;
+  ControlRoutes control_routes{turn, sender, paths};
   Slab<ReceivePath> receive_paths;
   Slab<OutgoingMessage> outgoing;
   Slab<IncomingMessage> incoming;
@@ -271,17 +273,6 @@ struct Endpoint::Core {
   // ---- small_packets.cpp
   void send_envelope(const OutgoingMessage& message);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
-
-  // ---- control_routes.cpp
-  [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
-  void on_insists(Peer& peer);
-  [[nodiscard]] NicPair control_route(Peer& peer, Ways ways);
-  [[nodiscard]] NicPair next_pair(Peer& peer);
-  [[nodiscard]] NicPair find_way(Peer& peer, NicPair pair);
-  [[nodiscard]] std::optional<NicPair> other_route(Peer& peer, NicPair than);
-  [[nodiscard]] Routes plan_routes(Peer& peer, Ways ways);
-  [[nodiscard]] bool send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
-                             Ways ways);
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
@@ -515,7 +506,7 @@ struct Endpoint::Core {
   }
   template <class Visit>
   void for_each_path(Peer& peer, Visit&& visit) {
-    for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths[slot])); });
+    proto::for_each_path(paths, peer, visit);
   }
 };
 

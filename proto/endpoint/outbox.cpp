@@ -252,7 +252,7 @@ void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
 bool Endpoint::Core::send_control(Peer& peer) {
   // Writing a block marks it as sent, so nothing is written before there is a way.
   if (sender.remote(peer, peer.route) == kNoRemote &&
-      sender.remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
+      sender.remote(peer, control_routes.first_of(peer, peer.ways)) == kNoRemote) {
     return false;
   }
   PacketBuffer* const buffer = sender.take_buffer();
@@ -261,7 +261,8 @@ bool Endpoint::Core::send_control(Peer& peer) {
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,
                to_wire(peer.floor));
   const std::uint16_t nic_state_due = peer.nic_state_due;
-  peer.say_finals |= std::exchange(peer.finals_again, false);
+  if (peer.finals_again) peer.say_finals = true;
+  peer.finals_again = false;
   bool asks = peer.say_solicitation;
   peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
   (void)write_acks(peer, writer, asks);
@@ -278,7 +279,9 @@ bool Endpoint::Core::send_control(Peer& peer) {
   peer.ack_now = false;
   peer.ack_at = kNever;
   ++turn.counters.control_packets_sent;
-  if (!send_by(peer, *buffer, writer, std::exchange(peer.ways, Ways::one))) {
+  const Ways ways = peer.ways;
+  peer.ways = Ways::one;
+  if (!control_routes.send(peer, ways, *buffer, writer)) {
     // Peers ask again for statuses, grants and requests that they miss, but not for states of NICs.
     peer.nic_state_due = nic_state_due;
     peer.ack_now = true;

@@ -244,7 +244,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   } else {
     if (!peer.close_sent) on_floor(peer, packet.header->floor);
     if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
-      if ((packet.header->flags & wire::kFlagInsists) != 0) on_insists(peer);
+      if ((packet.header->flags & wire::kFlagInsists) != 0) {
+        peer.raise_ways(control_routes.ways_of_answer(peer));
+      }
       take(*this, peer, packet);
     }
   }

@@ -37,6 +37,16 @@ enum class Ways : std::uint8_t {
 // After being asked in vain this often, a question insists.
 inline constexpr std::uint8_t kInsistsAfter = 2;
 
+// What control has shown of the routes to a peer. Only ControlRoutes changes it.
+class RouteState {
+  friend class ControlRoutes;
+
+  std::uint32_t insisted_at = 0;  // fine: when a question last went over all pairs; 0: never
+  std::uint32_t doubted_at = 0;   // coarse
+  std::uint16_t doubted = 0;      // a bit per slot over which control got no answer
+  NicPair sent_over{};            // the pair that control went over last; of several, the first
+};
+
 struct alignas(kCacheLine) Peer {
   std::uint32_t index = kNoIndex;  // its name on the wire and in the API
   SessionState state = SessionState::idle;
@@ -61,7 +71,6 @@ struct alignas(kCacheLine) Peer {
   bool close_sent = false;
   bool close_answered = false;
   std::uint8_t pair_count = 0;  // of `pairs`, below
-  NicPair said_over{};          // the pair that control went over last; of several, the first
 
   // Liveness.
   Time last_heard{};
@@ -69,13 +78,13 @@ struct alignas(kCacheLine) Peer {
   Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
-  bool refused : 1 = false;       // called: the peer answered that it has no place
-  bool outdated : 1 = false;      // called: the peer answered that our epoch is no higher
-  bool questioned : 1 = false;    // somebody needs to know whether it lives; ends when it is heard
-  NicPair route{};                // the pair over which it was last heard
-  std::uint8_t turn_slot = 0;     // where the next choice of a path begins
-  std::uint32_t insisted_at = 0;  // fine: when a question last went over all pairs; 0: never
-  Time stall_at{};                // when to look for stalled operations; 0: nothing is pending
+  bool refused : 1 = false;     // called: the peer answered that it has no place
+  bool outdated : 1 = false;    // called: the peer answered that our epoch is no higher
+  bool questioned : 1 = false;  // somebody needs to know whether it lives; ends when it is heard
+  NicPair route{};              // the pair over which it was last heard
+  std::uint8_t turn_slot = 0;   // where the next choice of a path begins
+  RouteState routes;
+  Time stall_at{};             // when to look for stalled operations; 0: nothing is pending
   Time used_at{};              // the last call on it, or the last moment at which it could not rest
   Time rest_at = kNever;       // when to check whether it has been quiet
   std::uint32_t messages = 0;  // its descriptors of either direction
@@ -122,27 +131,25 @@ struct alignas(kCacheLine) Peer {
   std::uint8_t solicit_backoff = 0;
   bool solicit_put_off = false;
   bool say_solicitation = false;
-  bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
+  bool reserve_used = false;           // the descriptor reserved for the lowest unprocessed number
+  std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
   IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
   IndexList<PendingStatus, &PendingStatus::link> statuses;
-  std::uint32_t doubted_at = 0;        // coarse
-  ResponseTime response;               // of this peer to our handshakes, grants and requests
-  std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
-  std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
-  std::uint32_t grantee = kNoIndex;    // while its messages are paced
+  ResponseTime response;             // of this peer to our handshakes, grants and requests
+  std::uint32_t active_epoch = 0;    // when it last sent data, for the allowance
+  std::uint32_t grantee = kNoIndex;  // while its messages are paced
 
   // Acknowledging.
   std::uint32_t unacknowledged = 0;
   bool ack_now = false;
-  bool say_finals = false;    // the peer waits: repeat the final statuses above its floor
-  bool finals_again = false;  // the last packet had statuses: repeat them once
-  Ways ways = Ways::one;      // for the next control packet: more, if the peer waits for it
+  bool say_finals : 1 = false;      // the peer waits: repeat the final statuses above its floor
+  bool finals_again : 1 = false;    // the last packet had statuses: repeat them once
+  Ways ways : 2 = Ways::one;        // for the next control packet: more, if the peer waits for it
+  std::uint16_t nic_state_due = 0;  // bit per local NIC whose state the peer should hear of
   void raise_ways(Ways least) { ways = std::max(ways, least); }
   std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be repeated once
+  std::uint32_t ack_not_in_turn = 0;     // control due may ride on data that the next turn sends
   Time ack_at = kNever;
-  std::uint32_t ack_not_in_turn = 0;  // control due may ride on data that the next turn sends
-  std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of
-  std::uint16_t doubted = 0;          // a bit per slot over which control got no answer
 
   ListLink send_link;   // on the endpoint's list of peers with data to send
   ListLink ack_link;    // on the endpoint's list of peers with control to send
@@ -251,6 +258,12 @@ void for_each_bound(const Peer& peer, Visit&& visit) {
     slot += static_cast<std::uint32_t>(std::countr_zero(std::uint32_t{peer.bound} >> slot));
     visit(slot);
   }
+}
+
+// Calls visit(path) for each path, as above.
+template <class Visit>
+void for_each_path(Slab<Path>& paths, const Peer& peer, Visit&& visit) {
+  for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths[slot])); });
 }
 
 inline void fetch_paths(const Slab<Path>& paths, const Peer& peer) {

@@ -28,7 +28,7 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
   PacketBuffer* const buffer = sender.take_buffer();
   if (buffer == nullptr) return;
-  const Ways ways = ways_of_question(peer, message.asked);
+  const Ways ways = control_routes.ways_of_question(peer, message.asked);
   wire::PacketWriter writer(*buffer);
   writer.begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token,
                to_wire(peer.floor));
@@ -40,7 +40,7 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   writer.part(envelope);
   ++turn.counters.message_probes_sent;
   if (turn.tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
-  (void)send_by(peer, *buffer, writer, ways);
+  (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
 bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {

@@ -121,8 +121,8 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
   const bool in_vain = message.asked_at != Time{} &&
                        turn.now() - message.asked_at >= peer.response.overdue(turn.granularity);
   request_missing(message);
-  peer.raise_ways(
-      ways_of_question(peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
+  peer.raise_ways(control_routes.ways_of_question(
+      peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
   if (message.backoff < kMostBackoff) ++message.backoff;
   expect(message, false);
 }
@@ -283,7 +283,7 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
                                               (std::int64_t{2} << peer.solicit_backoff),
                                           longest);
   peer.solicited_to = peer.next_to_process;
-  peer.raise_ways(ways_of_question(peer, peer.solicit_backoff - 1u));
+  peer.raise_ways(control_routes.ways_of_question(peer, peer.solicit_backoff - 1u));
   ask(*this, peer);
   // Solicited messages had a place, but did not come: let ever more other peers take it.
   constexpr int kMostDoublings = 4;

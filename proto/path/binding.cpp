@@ -160,7 +160,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   begin_epoch(peer, slot);
   peer.paths[slot] = id.index;
   peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
-  peer.doubted = static_cast<std::uint16_t>(peer.doubted & ~(1u << slot));
+  ControlRoutes::forget_slot(peer, slot);
   path->slot = static_cast<std::uint8_t>(slot);
   path->generation = peer.generations[slot];
   path->local_nic = local;

@@ -55,7 +55,7 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_
   ++session_sequence;
   wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   begin_closing(peer, type, writer).flags = flags;
-  (void)send_by(peer, *buffer, writer, ways);
+  (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
 // Sends all final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay
@@ -73,7 +73,7 @@ void Endpoint::Core::send_close(Peer& peer) {
     const auto status = final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
     if (index + 1u == Peer::kMaxCloseParts) return;
-    (void)send_by(peer, *buffer, writer, ways);
+    (void)control_routes.send(peer, ways, *buffer, writer);
     buffer = sender.take_buffer();
     if (buffer == nullptr) return;
     writer = wire::PacketWriter(*buffer, sender.limits().control_bytes);
@@ -84,7 +84,7 @@ void Endpoint::Core::send_close(Peer& peer) {
   });
   if (buffer == nullptr) return;
   part->flags = wire::kClosingLast;
-  (void)send_by(peer, *buffer, writer, ways);
+  (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
 // The peer still sends, so our CLOSE has not reached it: send one now, unless one is under way.

@@ -348,7 +348,8 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   }
   if (was_ready) meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
-    send_session(peer, wire::PacketType::welcome, find_way(peer, {nic, far}), said.sequence);
+    send_session(peer, wire::PacketType::welcome, control_routes.find_way(peer, {nic, far}),
+                 said.sequence);
   }
   touch(peer);
 }

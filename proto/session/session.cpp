@@ -100,9 +100,8 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.close_sent = false;
   peer.refused = peer.outdated = false;
   peer.close_answered = false;
-  peer.doubted = 0;
   peer.ways = Ways::one;
-  peer.insisted_at = 0;
+  ControlRoutes::begin_session(peer);
   peer.close_parts.fill(0);
   peer.close_part_count = 0;
   return true;

@@ -1,57 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/endpoint/packet_sender.hpp"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <vector>
 
 #include "proto/wire/mac.hpp"
-#include "test/support/recording_nic.hpp"
-#include "test/support/simple_pool.hpp"
+#include "test/proto/sending.hpp"
 
 namespace hawser::proto {
 namespace {
 
-constexpr std::array kSecret{std::byte{1}, std::byte{2}, std::byte{3}};
-
-NicCaps caps(std::uint32_t datagram_bytes, std::uint32_t burst, bool needs_checksum) {
-  NicCaps caps;
-  caps.max_datagram_bytes = datagram_bytes;
-  caps.payload_bytes = datagram_bytes;
-  caps.burst = burst;
-  caps.needs_checksum = needs_checksum;
-  caps.receive_bytes = datagram_bytes * 100;
-  caps.link_bytes_per_s = 1'000'000'000;
-  caps.entropies = 2;
-  return caps;
-}
-
-// A sender with two NICs, and a peer with as many.
-struct Sending {
-  Tunables tunables = [] {
-    Tunables few;
-    few.max_peers = 2;
-    few.fragment_bytes = 4096;
-    return few;
-  }();
-  Turn turn{tunables, 1, 4};
-  PeerTable peers{2};
-  test::SimplePool pool{4};
-  test::RecordingNic first{0, pool, caps(4096, 8, true)};
-  test::RecordingNic second{1, pool, caps(2048, 1, false)};
-  std::array<Nic*, 2> given{&first, &second};
-  PacketSender sender{turn, peers, given, pool, kSecret};
-  Peer& peer = *peers.make(7);
-
-  Sending() {
-    turn.call(Time{} + milliseconds(1));
-    peer.remote_nics = 2;
-    peer.remote_index = 9;
-    peer.remote_token = 11;
-    peers.nic_of(peer, 0).address.bytes[1] = std::byte{20};
-    peers.nic_of(peer, 1).address.bytes[1] = std::byte{21};
-  }
-
+struct SenderAlone : Sending {
   // Sends a packet of that type without payload.
   bool send(wire::PacketType type, const Routes& routes) {
     PacketBuffer* const buffer = sender.take_buffer();
@@ -66,7 +26,7 @@ struct Sending {
 }  // namespace
 
 TEST_CASE("packet sender: its limits are those of the weakest NIC") {
-  Sending at;
+  SenderAlone at;
   const NicLimits& limits = at.sender.limits();
   REQUIRE(limits.fragment_bytes == (2048 - wire::kDataHeaderBytes) / 16 * 16);
   REQUIRE(limits.control_bytes == PacketBuffer::kBytes);
@@ -80,7 +40,7 @@ TEST_CASE("packet sender: its limits are those of the weakest NIC") {
 }
 
 TEST_CASE("packet sender: a packet goes over each of its routes once") {
-  Sending at;
+  SenderAlone at;
   Routes routes;
   routes.first = {0, 1};
   routes.add({1, 0});
@@ -103,7 +63,7 @@ TEST_CASE("packet sender: a packet goes over each of its routes once") {
 }
 
 TEST_CASE("packet sender: a copy for a NIC that is down, or without a buffer, is left out") {
-  Sending at;
+  SenderAlone at;
   Routes routes;
   routes.first = {0, 0};
   routes.add({1, 0});
@@ -120,7 +80,7 @@ TEST_CASE("packet sender: a copy for a NIC that is down, or without a buffer, is
 }
 
 TEST_CASE("packet sender: a refused packet's buffer goes back to the pool") {
-  Sending at;
+  SenderAlone at;
   Routes routes;
   at.first.room = 0;
   REQUIRE_FALSE(at.send(wire::PacketType::control, routes));
@@ -135,7 +95,7 @@ TEST_CASE("packet sender: a refused packet's buffer goes back to the pool") {
 }
 
 TEST_CASE("packet sender: packets of sessions have a MAC") {
-  Sending at;
+  SenderAlone at;
   Routes routes;
   routes.add({1, 1});
   REQUIRE(at.send(wire::PacketType::reset, routes));
@@ -148,7 +108,7 @@ TEST_CASE("packet sender: packets of sessions have a MAC") {
 }
 
 TEST_CASE("packet sender: handles are opened at their first use, and closed with the address") {
-  Sending at;
+  SenderAlone at;
   REQUIRE(at.sender.can_address(at.peer, 0, 1));
   REQUIRE_FALSE(at.sender.can_address(at.peer, 0, 2));  // the peer has no such NIC
   REQUIRE(at.first.open.empty());
@@ -163,7 +123,7 @@ TEST_CASE("packet sender: handles are opened at their first use, and closed with
 }
 
 TEST_CASE("packet sender: a NIC counts what it takes, and is flushed if it took anything") {
-  Sending at;
+  SenderAlone at;
   at.sender.flush();
   REQUIRE(at.first.flushes == 0);
   REQUIRE(at.send(wire::PacketType::control, {}));
