@@ -28,6 +28,7 @@
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
 #include "proto/endpoint/control_routes.hpp"
+#include "proto/endpoint/outbox.hpp"
 #include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
 #include "proto/endpoint/peer_table.hpp"
@@ -55,7 +56,7 @@ enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
-struct Endpoint::Core {
+struct Endpoint::Core final : Solicitor {
   Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
 
   // ---- fixed at start
@@ -77,7 +78,6 @@ struct Endpoint::Core {
   Slab<OutgoingMessage> outgoing;
   Slab<IncomingMessage> incoming;
   Slab<Retransmit> retransmits;
-  Slab<PendingStatus> statuses;
   SentBlockPool sent_blocks;
   std::uint32_t reclaimed_to = 0;  // up to this path, paths have given back old records
   Time reclaimed_at{};
@@ -97,8 +97,7 @@ struct Endpoint::Core {
 
   // ---- work at hand
   IndexList<Peer, &Peer::send_link> senders;
-  IndexList<Peer, &Peer::ack_link> ackers;
-  IndexList<Peer, &Peer::touch_link> touched;
+  TouchedPeers touched;
   StarvedPeers starved;
   IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
   IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
@@ -109,6 +108,7 @@ struct Endpoint::Core {
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Pace pace;
   Allowance allowance;
+  Outbox outbox;
 
   std::uint32_t calls_outstanding = 0;
   std::uint32_t half_open_count = 0;
@@ -140,7 +140,7 @@ struct Endpoint::Core {
     if (turn.tracing()) trace_drop(reason);
   }
   void emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason);
-  void touch(Peer& peer);
+  void touch(Peer& peer) { touched.touch(peers, peer); }
   void rearm(Peer& peer);
   void expire(Peer& peer);
   void expire_timers();
@@ -419,7 +419,6 @@ struct Endpoint::Core {
   void request_missing(IncomingMessage& message);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
-  void say(Peer& peer, IncomingMessage& message);
   void note_starved(Peer& peer, std::uint64_t number);
   void judge_full_store();
   void store_moves() {  // a message without a receive has left it
@@ -430,7 +429,7 @@ struct Endpoint::Core {
   void descriptor_freed(Peer& by, bool in_reserve);
   void expire_solicitation(Peer& peer);
   void no_longer_starved(Peer& peer);
-  [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);
+  [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer) override;
 
   // ---- grants.cpp
   [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
@@ -444,7 +443,6 @@ struct Endpoint::Core {
   void end_pace(Grantee& grantee);
   void raise_group(std::uint16_t context, const Hint& hint);
   void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
-  void say_grant(IncomingMessage& message);
   void grant_oldest();
   void give_grants();
   void watch_rings();
@@ -453,22 +451,6 @@ struct Endpoint::Core {
   [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
                                   bool congestion_experienced);
   void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
-
-  // ---- outbox.cpp
-  void say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status);
-  void owe(Peer& peer);  // puts the peer on the list of those that get a control packet
-  void owe_soon(Peer& peer);
-  [[nodiscard]] bool something_owed(const Peer& peer) const;
-  void acknowledge(bool urgent_only);
-  [[nodiscard]] bool acknowledge(Peer& peer, bool urgent_only);
-  [[nodiscard]] std::uint16_t turns_behind() const;
-  [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
-  void write_statuses(Peer& peer, wire::PacketWriter& writer);
-  void write_finals(Peer& peer, wire::PacketWriter& writer);
-  [[nodiscard]] bool write_sayings(Peer& peer, wire::PacketWriter& writer);
-  void piggyback(Peer& peer, wire::PacketWriter& writer);
-  [[nodiscard]] bool send_control(Peer& peer);
-  void copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes);
 
   // ---- small things that many need
   [[nodiscard]] static std::uint32_t index_of(const Peer& peer) { return peer.index; }

@@ -108,7 +108,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
                    turn.tunables.max_peers)),
       // Twice, so that packets in flight to silent peers leave the others their limit.
       retransmits(u32(2 * turn.tunables.max_in_flight_packets)),
-      statuses(u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)),
       sent_blocks(u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
                       32 * turn.tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
@@ -122,7 +121,17 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       peer_timers(u32(turn.tunables.max_peers)),
       outgoing_timers(outgoing.capacity()),
       incoming_timers(incoming.capacity()),
-      peer_places(u32(turn.tunables.max_peers)) {
+      peer_places(u32(turn.tunables.max_peers)),
+      outbox({.turn = turn,
+              .peers = peers,
+              .touched = touched,
+              .sender = sender,
+              .routes = control_routes,
+              .receive_paths = receive_paths,
+              .incoming = incoming,
+              .allowance = allowance,
+              .solicitor = *this},
+             u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)) {
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
   const NicLimits& limits = sender.limits();

@@ -86,10 +86,6 @@ void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, 
   turn.emit(event);
 }
 
-void Endpoint::Core::touch(Peer& peer) {
-  if (!touched.contains(peer)) touched.push_back(peers, index_of(peer));
-}
-
 // Folds a peer's timers into its one deadline.
 void Endpoint::Core::rearm(Peer& peer) {
   Time at = kNever;
@@ -97,7 +93,7 @@ void Endpoint::Core::rearm(Peer& peer) {
     for_each_path(peer, [&](const Path& path) {
       at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
     });
-    at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
+    at = earlier(at, earlier(outbox.due_at(peer), peer.solicit_at));
     if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
     if (pending(peer)) {
       const Time quiet = peer.last_heard + patience_with(peer) / 4;
@@ -245,7 +241,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
     if (!peer.close_sent) on_floor(peer, packet.header->floor);
     if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
       if ((packet.header->flags & wire::kFlagInsists) != 0) {
-        peer.raise_ways(control_routes.ways_of_answer(peer));
+        outbox.raise_ways(peer, control_routes.ways_of_answer(peer));
       }
       take(*this, peer, packet);
     }
@@ -308,9 +304,10 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
   give_grants();
-  acknowledge(true);  // senders measure by these, so they must not queue behind data
+  if (allowance.pass(turn.now())) watch_rings();
+  outbox.send_due(true);  // senders measure by these, so they must not queue behind data
   transmit();
-  acknowledge(false);
+  outbox.send_due(false);
   progress_closing();
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));

@@ -18,6 +18,7 @@
 #include "proto/base/prefetch.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/endpoint/control_due.hpp"
 #include "proto/message/incoming.hpp"
 #include "proto/message/message_table.hpp"
 #include "proto/message/outgoing.hpp"
@@ -28,16 +29,10 @@
 
 namespace hawser::proto {
 
-// How many pairs of NICs a packet of the control queue goes over.
-enum class Ways : std::uint8_t {
-  one,
-  two,
-  all,
-};
 // After being asked in vain this often, a question insists.
 inline constexpr std::uint8_t kInsistsAfter = 2;
 
-// What control has shown of the routes to a peer. Only ControlRoutes changes it.
+// The routes to a peer, as control has shown them. Only ControlRoutes changes them.
 class RouteState {
   friend class ControlRoutes;
 
@@ -130,27 +125,13 @@ struct alignas(kCacheLine) Peer {
   Time solicit_at = kNever;  // when to solicit again
   std::uint8_t solicit_backoff = 0;
   bool solicit_put_off = false;
-  bool say_solicitation = false;
   bool reserve_used = false;           // the descriptor reserved for the lowest unprocessed number
   std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
-  IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
-  IndexList<PendingStatus, &PendingStatus::link> statuses;
-  ResponseTime response;             // of this peer to our handshakes, grants and requests
-  std::uint32_t active_epoch = 0;    // when it last sent data, for the allowance
-  std::uint32_t grantee = kNoIndex;  // while its messages are paced
+  ResponseTime response;               // of this peer to our handshakes, grants and requests
+  std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
+  std::uint32_t grantee = kNoIndex;    // while its messages are paced
 
-  // Acknowledging.
-  std::uint32_t unacknowledged = 0;
-  bool ack_now = false;
-  bool say_finals : 1 = false;      // the peer waits: repeat the final statuses above its floor
-  bool finals_again : 1 = false;    // the last packet had statuses: repeat them once
-  Ways ways : 2 = Ways::one;        // for the next control packet: more, if the peer waits for it
-  std::uint16_t nic_state_due = 0;  // bit per local NIC whose state the peer should hear of
-  void raise_ways(Ways least) { ways = std::max(ways, least); }
-  std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be repeated once
-  std::uint32_t ack_not_in_turn = 0;     // control due may ride on data that the next turn sends
-  Time ack_at = kNever;
-
+  ControlDue due;
   ListLink send_link;   // on the endpoint's list of peers with data to send
   ListLink ack_link;    // on the endpoint's list of peers with control to send
   ListLink touch_link;  // on this turn's list of peers whose timers may have changed
@@ -203,6 +184,14 @@ static_assert(sizeof(Peer) <= 1280);
 [[nodiscard]] inline bool is_called(const Peer& peer) {
   return peer.state == SessionState::calling || peer.state == SessionState::answered;
 }
+
+// This turn's list of peers whose timers may have changed.
+struct TouchedPeers : IndexList<Peer, &Peer::touch_link> {
+  template <class Peers>
+  void touch(Peers& peers, const Peer& peer) {
+    if (!contains(peer)) push_back(peers, peer.index);
+  }
+};
 
 // Peers whose messages were dropped for want of a descriptor, the next one to ask first.
 struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {

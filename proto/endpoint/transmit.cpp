@@ -216,7 +216,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   } else {
     writer.part(envelope_of(message));
   }
-  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) piggyback(peer, writer);
+  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) outbox.piggyback(peer, writer);
   packet = TxPacket{};
   packet.buffer = &buffer;
   packet.remote = burst.remote;

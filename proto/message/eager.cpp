@@ -58,8 +58,8 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   const bool was_set =
       peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
   HAWSER_ASSERT(was_set);
-  say_status(peer, number, status);
-  owe_soon(peer);
+  outbox.add_status(peer, number, status);
+  outbox.schedule_soon(peer);
   const Hint hint = group_of(envelope, *receive);
   if (groups.note_complete(envelope.context, hint)) raise_group(envelope.context, hint);
   if (peer.incoming.get(peer.next_to_process)) process_in_order(peer);

@@ -116,25 +116,25 @@ void Endpoint::Core::expire_expectation(IncomingMessage& message) {
     incoming_timers.update(index, message.expect_at);
     return;
   }
-  if (message.granted > 0) say_grant(message);
+  if (message.granted > 0) outbox.add_grant(peer, message);
   // In vain: the requested fragments could have come.
   const bool in_vain = message.asked_at != Time{} &&
                        turn.now() - message.asked_at >= peer.response.overdue(turn.granularity);
   request_missing(message);
-  peer.raise_ways(control_routes.ways_of_question(
-      peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
+  outbox.raise_ways(peer,
+                    control_routes.ways_of_question(
+                        peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
   if (message.backoff < kMostBackoff) ++message.backoff;
   expect(message, false);
 }
 
 void Endpoint::Core::request_missing(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
-  message.say_request = true;
   message.asked_at = turn.now();
   message.asked_from = message.arrived.first_missing();
   message.asked_to = message.asked_from + 1;
   message.requested_from = message.asked_from;
-  say(peer, message);
+  outbox.add_request(peer, message);
 }
 
 // A fresh fragment: checks whether it answers the last grant or request.
@@ -156,13 +156,6 @@ void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message, std::u
   peer.patience_eighths =
       std::min(kMostPatience, peer.patience_eighths + peer.patience_eighths / 2);
   expect(message, false);
-}
-
-void Endpoint::Core::say(Peer& peer, IncomingMessage& message) {
-  const std::uint32_t index = incoming.index_of(message);
-  if (!peer.to_say.contains(incoming, index)) peer.to_say.push_back(incoming, index);
-  peer.ack_now = true;
-  owe(peer);
 }
 
 // A message's first packet was dropped for want of a descriptor. When one is free again, the
@@ -214,7 +207,7 @@ void Endpoint::Core::no_longer_starved(Peer& peer) {
   if (starved.contains(peers, index)) starved.remove(peers, index);
   if (starved.empty()) store_moves();
   peer.solicit_at = kNever;
-  peer.say_solicitation = false;
+  outbox.withdraw_solicitation(peer);
 }
 
 namespace {
@@ -225,9 +218,7 @@ void ask(Core& core, Peer& peer) {
   const std::uint32_t index = core.index_of(peer);
   core.starved.remove(core.peers, index);
   core.starved.push_back(core.peers, index);
-  peer.say_solicitation = true;
-  peer.ack_now = true;
-  core.owe(peer);
+  core.outbox.add_solicitation(peer);
 }
 
 // Whether all descriptors are taken, except those reserved for peers.
@@ -246,7 +237,7 @@ Peer* next_starved(Core& core) {
   for (int left = kMostLooks; left > 0 && index != kNoIndex; --left) {
     Peer& peer = core.peers.at(index);
     index = core.starved.next(core.peers, index);
-    if (peer.say_solicitation) continue;
+    if (core.outbox.solicits(peer)) continue;
     if (before(peer.solicited_to, peer.starved_to)) return &peer;
     if (asked == nullptr) asked = &peer;
   }
@@ -269,7 +260,7 @@ void Endpoint::Core::solicit(Peer& peer) {
 // A peer's reserved descriptor serves nobody else. Other descriptors serve all peers in turn.
 void Endpoint::Core::descriptor_freed(Peer& by, bool in_reserve) {
   if (starved.empty()) return;
-  if (in_reserve && starved.contains(by) && !by.say_solicitation) solicit(by);
+  if (in_reserve && starved.contains(by) && !outbox.solicits(by)) solicit(by);
   if (all_taken(*this)) return;
   if (Peer* next = next_starved(*this)) solicit(*next);
 }
@@ -283,7 +274,7 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
                                               (std::int64_t{2} << peer.solicit_backoff),
                                           longest);
   peer.solicited_to = peer.next_to_process;
-  peer.raise_ways(control_routes.ways_of_question(peer, peer.solicit_backoff - 1u));
+  outbox.raise_ways(peer, control_routes.ways_of_question(peer, peer.solicit_backoff - 1u));
   ask(*this, peer);
   // Solicited messages had a place, but did not come: let ever more other peers take it.
   constexpr int kMostDoublings = 4;
@@ -299,7 +290,6 @@ void Endpoint::Core::expire_solicitation(Peer& peer) {
 // free descriptor only a wanted message can have one, and nobody knows whether this one is wanted.
 // Its first fragment alone will tell. False: no room for the rest.
 bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
-  if (!peer.say_solicitation) return true;
   constexpr std::array<std::uint64_t, 1> kFirst{1};
   constexpr std::array<std::uint64_t, 1> kFirstMany{~std::uint64_t{0}};
   std::uint64_t number =
@@ -330,7 +320,6 @@ bool Endpoint::Core::write_solicitation(Peer& peer, wire::PacketWriter& writer) 
     ++starved.asked;
   }
   peer.solicited_to = number;
-  peer.say_solicitation = false;
   return true;
 }
 

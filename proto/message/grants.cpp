@@ -195,7 +195,7 @@ void Endpoint::Core::raise_group(std::uint16_t context, const Hint& hint) {
 }
 
 void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes) {
-  const Peer& peer = peers.at(grantee.peer);
+  Peer& peer = peers.at(grantee.peer);
   const std::uint32_t from =
       is_stopped(message) ? message.arrived.first_missing() : message.may_come;
   const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.fragment_bytes, 1);
@@ -211,17 +211,13 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   // The sender continues behind the last fragment that is here, so missing ones before it need a
   // request.
   const std::uint32_t hole = message.arrived.first_missing();
-  if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
+  const bool lacks_some = is_stopped(message) && message.arrived.claimed() > hole;
   message.granted = message.may_come = up_to;
   message.moved = coarse(turn.now());
   regrade(message);
   if (message.expect_at == kNever) expect(message, true);
-  say_grant(message);
-}
-
-void Endpoint::Core::say_grant(IncomingMessage& message) {
-  message.say_grant = true;
-  say(peers.at(message.peer), message);
+  outbox.add_grant(peer, message);
+  if (lacks_some) outbox.add_request(peer, message);
 }
 
 void Endpoint::Core::grant_oldest() {

@@ -172,7 +172,7 @@ void Endpoint::Core::progress_closing() {
     unanswered |= ready && !peer.close_answered;
     if (peer.state == SessionState::failed || peer.close_sent) return;
     if (peer.open_sends > 0) linger_until = since + timeout;
-    if (ready && something_owed(peer)) linger_until = std::max(linger_until, since + timeout / 2);
+    if (ready && outbox.has_due(peer)) linger_until = std::max(linger_until, since + timeout / 2);
   });
   if (turn.now() < linger_until) {
     close_wake = linger_until;

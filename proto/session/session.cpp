@@ -100,7 +100,7 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.close_sent = false;
   peer.refused = peer.outdated = false;
   peer.close_answered = false;
-  peer.ways = Ways::one;
+  outbox.begin_session(peer);
   ControlRoutes::begin_session(peer);
   peer.close_parts.fill(0);
   peer.close_part_count = 0;
@@ -187,8 +187,8 @@ void Endpoint::Core::become_ready(Peer& peer) {
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (nics[nic].sequence == 0) continue;
-    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
-    owe_soon(peer);
+    outbox.add_nic_state(peer, nic);
+    outbox.schedule_soon(peer);
   }
   peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
     OutgoingMessage& message = outgoing.at(index);
