@@ -28,6 +28,7 @@
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
 #include "proto/endpoint/control_routes.hpp"
+#include "proto/endpoint/descriptors.hpp"
 #include "proto/endpoint/outbox.hpp"
 #include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
@@ -56,7 +57,7 @@ enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
-struct Endpoint::Core final : Solicitor {
+struct Endpoint::Core {
   Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
 
   // ---- fixed at start
@@ -98,7 +99,6 @@ struct Endpoint::Core final : Solicitor {
   // ---- work at hand
   IndexList<Peer, &Peer::send_link> senders;
   TouchedPeers touched;
-  StarvedPeers starved;
   IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
   IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
   Places peer_places;
@@ -108,6 +108,7 @@ struct Endpoint::Core final : Solicitor {
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Pace pace;
   Allowance allowance;
+  Descriptors descriptors{turn, peers, touched, outbox, control_routes};
   Outbox outbox;
 
   std::uint32_t calls_outstanding = 0;
@@ -117,11 +118,7 @@ struct Endpoint::Core final : Solicitor {
   std::uint32_t in_flight = 0;    // sequenced packets
   std::uint32_t written_off = 0;  // of in_flight, on paths that are `written_off`
   std::uint64_t bulk_paths = 0;
-  std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
-  std::uint32_t claims = 0;     // of unmatched: those that the caller has claimed
-  Time store_full_since{};  // since when messages are turned away and nothing was matched; 0: no
-  Time store_judged_at = kNever;
-  bool store_put_off = false;
+  std::uint32_t claims = 0;  // of messages without a receive: those that the caller has claimed
   NicNews news;
   bool closing = false;
   bool closed = false;
@@ -419,17 +416,7 @@ struct Endpoint::Core final : Solicitor {
   void request_missing(IncomingMessage& message);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
-  void note_starved(Peer& peer, std::uint64_t number);
   void judge_full_store();
-  void store_moves() {  // a message without a receive has left it
-    store_full_since = Time{};
-    store_judged_at = kNever;
-  }
-  void solicit(Peer& peer);
-  void descriptor_freed(Peer& by, bool in_reserve);
-  void expire_solicitation(Peer& peer);
-  void no_longer_starved(Peer& peer);
-  [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer) override;
 
   // ---- grants.cpp
   [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;

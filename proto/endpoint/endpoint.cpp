@@ -130,7 +130,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
               .receive_paths = receive_paths,
               .incoming = incoming,
               .allowance = allowance,
-              .solicitor = *this},
+              .solicitor = descriptors},
              u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)) {
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);

@@ -93,7 +93,7 @@ void Endpoint::Core::rearm(Peer& peer) {
     for_each_path(peer, [&](const Path& path) {
       at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
     });
-    at = earlier(at, earlier(outbox.due_at(peer), peer.solicit_at));
+    at = earlier(at, earlier(outbox.due_at(peer), descriptors.due_at(peer)));
     if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
     if (pending(peer)) {
       const Time quiet = peer.last_heard + patience_with(peer) / 4;
@@ -116,7 +116,7 @@ void Endpoint::Core::expire(Peer& peer) {
       if (path.pto_at <= turn.now()) expire_pto(peer, path);
       if (path.probe_at <= turn.now()) expire_probe(peer, path);
     }
-    if (peer.solicit_at <= turn.now()) expire_solicitation(peer);
+    if (descriptors.due_at(peer) <= turn.now()) descriptors.expire(peer);
     if (peer.grantee != kNoIndex) {
       Grantee& grantee = grants.grantees.at(peer.grantee);
       if (grantee.due <= turn.now()) end_pace(grantee);
@@ -149,7 +149,7 @@ void Endpoint::Core::expire_timers() {
   for (std::uint32_t i = 0; i < kMostExpiries && incoming_timers.next() <= turn.now(); ++i) {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
-  if (store_judged_at <= turn.now()) judge_full_store();
+  if (descriptors.judge_at() <= turn.now()) judge_full_store();
   if (news.at <= turn.now()) spread_news();
   if (verdicts.at() <= turn.now()) judge_paths();
 }
@@ -322,7 +322,8 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.warns = turn.warns();
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
-  result.wake_at = earlier(result.wake_at, earlier(news.at, earlier(close_wake, store_judged_at)));
+  result.wake_at =
+      earlier(result.wake_at, earlier(news.at, earlier(close_wake, descriptors.judge_at())));
   result.wake_at = earlier(result.wake_at, earlier(verdicts.at(), reap_at));
   if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   const Time retry = turn.now() + kBackpressureRetry;

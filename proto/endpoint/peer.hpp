@@ -42,6 +42,18 @@ class RouteState {
   NicPair sent_over{};            // the pair that control went over last; of several, the first
 };
 
+// The messages of a peer that were dropped for want of a descriptor. Only Descriptors changes it.
+class Starvation {
+  friend class Descriptors;
+
+  Time at = kNever;                // when to solicit again
+  std::uint64_t starved_to = 0;    // numbers below it were dropped, if they have not arrived since
+  std::uint64_t solicited_to = 0;  // those below it were asked for since `at` was armed
+  std::uint8_t backoff = 0;
+  bool put_off = false;
+  bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
+};
+
 struct alignas(kCacheLine) Peer {
   std::uint32_t index = kNoIndex;  // its name on the wire and in the API
   SessionState state = SessionState::idle;
@@ -122,14 +134,11 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;
   MessageTable incoming;
-  Time solicit_at = kNever;  // when to solicit again
-  std::uint8_t solicit_backoff = 0;
-  bool solicit_put_off = false;
-  bool reserve_used = false;           // the descriptor reserved for the lowest unprocessed number
-  std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
-  ResponseTime response;               // of this peer to our handshakes, grants and requests
-  std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
-  std::uint32_t grantee = kNoIndex;    // while its messages are paced
+  [[no_unique_address]] Starvation starvation;  // so that the next field lies in its last word
+  std::uint32_t patience_eighths = 8;           // detection intervals are scaled by it: 8 is 1
+  ResponseTime response;             // of this peer to our handshakes, grants and requests
+  std::uint32_t active_epoch = 0;    // when it last sent data, for the allowance
+  std::uint32_t grantee = kNoIndex;  // while its messages are paced
 
   ControlDue due;
   ListLink send_link;   // on the endpoint's list of peers with data to send
@@ -172,11 +181,7 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t path_start = 0;                  // the first number of newly bound paths
   std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
   std::uint64_t first_remote_number = 0;
-  // Numbers below starved_to were dropped for want of a descriptor. The peer is on the list
-  // `starved` until all of them have been processed.
-  std::uint64_t starved_to = 0;
-  std::uint64_t solicited_to = 0;  // those below it were asked for since solicit_at was armed
-  ListLink starved_link;
+  ListLink starved_link;  // on the list of starved peers
 };
 static_assert(sizeof(Peer) <= 1280);
 
@@ -191,13 +196,6 @@ struct TouchedPeers : IndexList<Peer, &Peer::touch_link> {
   void touch(Peers& peers, const Peer& peer) {
     if (!contains(peer)) push_back(peers, peer.index);
   }
-};
-
-// Peers whose messages were dropped for want of a descriptor, the next one to ask first.
-struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
-  std::uint32_t asked = 0;  // messages, in asked_turn
-  std::uint32_t asked_turn = 0;
-  std::uint32_t reserves_used = 0;  // of all peers
 };
 
 // Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.

@@ -75,22 +75,20 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
   return make_incoming(peer, number, *packet.envelope);
 }
 
-// Messages without a receive have max_receive_messages descriptors. Each peer has one more, for its
-// lowest unprocessed number. Otherwise messages beyond a gap could keep out the one that fills it.
 // A matched message uses its receive's own descriptor. A message that a receive waits for therefore
 // always finds one, even if others flood this endpoint with unexpected messages.
 bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id) {
   const bool lowest = number == peer.next_to_process;
   bool in_reserve = false;
-  if (unmatched - starved.reserves_used >= turn.tunables.max_receive_messages) {
+  if (descriptors.all_taken()) {
     const UnexpectedEntry entry{.peer = id_of(peer),
                                 .number = number,
                                 .context = envelope.context,
                                 .tag = envelope.tag,
                                 .bytes = envelope.length(),
                                 .immediate = envelope.immediate};
-    in_reserve = lowest && !peer.reserve_used;
+    in_reserve = lowest && descriptors.has_reserve(peer);
     if (!in_reserve && !(lowest && matching.is_wanted(entry))) return false;
   }
   IncomingMessage* message = incoming.try_allocate(id);
@@ -98,11 +96,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   message->peer = index_of(peer);
   message->number = number;
   message->in_reserve = in_reserve;
-  if (in_reserve) {
-    peer.reserve_used = true;
-    ++starved.reserves_used;
-  }
-  ++unmatched;
+  descriptors.take(peer, in_reserve);
   ++peer.messages;
   ++peer.half_messages;
   return true;
@@ -110,16 +104,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
 
 // A message is no longer unmatched: it was matched, or is gone.
 void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
-  HAWSER_ASSERT(unmatched > 0);
-  --unmatched;
-  Peer& peer = peers.at(message.peer);
-  const bool in_reserve = std::exchange(message.in_reserve, false);
-  if (in_reserve) {
-    HAWSER_ASSERT(starved.reserves_used > 0);
-    peer.reserve_used = false;
-    --starved.reserves_used;
-  }
-  descriptor_freed(peer, in_reserve);
+  descriptors.give_back(peers.at(message.peer), std::exchange(message.in_reserve, false));
 }
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
@@ -130,7 +115,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
   }
   SlabId id;
   if (!take_descriptor(peer, number, envelope, id)) {
-    note_starved(peer, number);
+    descriptors.turn_away(peer, number);
     drop(DropReason::no_descriptor);
     return nullptr;
   }
@@ -333,7 +318,7 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
   if (message.claimed) unclaim(message);
   if (!message.matched) {
     give_back_unmatched(message);
-    store_moves();
+    descriptors.note_store_moves();
   }
   payloads.drop(message.first_chunk);
   leave_grants(message);

@@ -33,7 +33,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   const wire::EnvelopePart& envelope = *packet.envelope;
   const std::size_t bytes = packet.payload.size();
   if (number != peer.next_to_process || packet.fragment->fragment != 0 ||
-      envelope.length() != bytes || bytes > peer.fragment_bytes || !starved.empty() ||
+      envelope.length() != bytes || bytes > peer.fragment_bytes || descriptors.any_starved() ||
       !peer.incoming.has_place_for(number)) {
     return false;
   }
@@ -46,7 +46,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   if (receive == nullptr) return false;
   note_unposted(*receive);
   ++peer.next_to_process;
-  peer.solicit_backoff = 0;
+  descriptors.note_processed(peer);
   const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
   if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
   turn.counters.data_bytes_received += bytes;

@@ -89,7 +89,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
     finish_send(outgoing.at(*peer.outgoing.get(peer.outgoing.first(0))), status);
   }
   if (peer.outgoing.is_open()) advance_floor(peer);
-  no_longer_starved(peer);  // else it would be offered the descriptors that it frees
+  descriptors.forget(peer);  // else it would be offered the descriptors that it frees
   fail_receives(peer, status);
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index != kNoIndex) release_path(peer, paths.at(index));

@@ -115,7 +115,7 @@ bool Endpoint::Core::is_settled(Peer& peer) {
     return false;
   }
   // Dropped messages are solicited, while there is a peer to ask.
-  if (starved.contains(peers, index) && !out_of_reach) return false;
+  if (descriptors.is_starved(peer) && !out_of_reach) return false;
   if (!peer.retransmits.empty() || outbox.has_due(peer)) return false;
   if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
@@ -277,7 +277,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   if (peer.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
-    no_longer_starved(peer);
+    descriptors.forget(peer);
     for (const std::uint32_t path : std::array(peer.paths)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
     }

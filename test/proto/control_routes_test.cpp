@@ -27,6 +27,7 @@ struct Routing : Sending {
       peer.paths[slot] = id.index;
       peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
     }
+    turn.call(turn.now() + milliseconds(100'000));
     peer.route = {0, 0};
     peer.response = ResponseTime(microseconds(10));
     peer.last_heard = turn.now();

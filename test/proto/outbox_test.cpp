@@ -195,6 +195,18 @@ TEST_CASE("outbox: a peer that waits learns the final statuses above its floor a
   REQUIRE(at.said().statuses.at(1) == MessageStatus::delivered);
 }
 
+TEST_CASE("outbox: among lanes a few statuses are repeated in the next packet, once") {
+  Owing at;
+  REQUIRE(at.peer.incoming.set(
+      1, kFinishedEntry | static_cast<std::uint32_t>(MessageStatus::delivered)));
+  at.outbox.add_status(at.peer, 1, MessageStatus::delivered);
+  for (const std::size_t repeated : {1, 1, 0}) {
+    at.outbox.schedule_now(at.peer);
+    REQUIRE(at.send() == 1);
+    REQUIRE(at.said().statuses.size() == repeated);
+  }
+}
+
 TEST_CASE("outbox: grants and requests leave with the turn, the last grant twice") {
   Owing at;
   IncomingMessage& message = at.message(3);

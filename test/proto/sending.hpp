@@ -27,13 +27,17 @@ inline NicCaps caps_of(std::uint32_t datagram_bytes, std::uint32_t burst, bool n
   return caps;
 }
 
+// `descriptors`: those of messages without a receive.
+inline Tunables few_peers(std::uint64_t descriptors) {
+  Tunables tunables;
+  tunables.max_peers = 2;
+  tunables.fragment_bytes = 4096;
+  tunables.max_receive_messages = descriptors;
+  return tunables;
+}
+
 struct Sending {
-  Tunables tunables = [] {
-    Tunables few;
-    few.max_peers = 2;
-    few.fragment_bytes = 4096;
-    return few;
-  }();
+  Tunables tunables;
   Turn turn{tunables, 1, 4};
   PeerTable peers{2};
   test::SimplePool pool{4};
@@ -43,7 +47,7 @@ struct Sending {
   PacketSender sender{turn, peers, given, pool, kSecret};
   Peer& peer = *peers.make(7);
 
-  Sending() {
+  explicit Sending(std::uint64_t descriptors = 1000) : tunables(few_peers(descriptors)) {
     turn.call(Time{} + milliseconds(1));
     peer.remote_nics = 2;
     peer.remote_index = 9;
