@@ -3,9 +3,10 @@
 // One file per event or decision works on it. Each has its own header comment, and the READMEs of
 // path/, message/, session/ and endpoint/ list them.
 //
-// Ownership. Slabs own all objects; indices name them. pool.take makes the protocol the owner of a
-// PacketBuffer, tx_burst the driver. A user's send buffer is read until the message is finished and
-// unreaped == 0. A receive buffer is written only between match and completion.
+// Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
+// PacketPool::take to tx_burst, and then the driver's. A user's send buffer is read until the
+// message is finished and unreaped == 0. A receive buffer is written only between match and
+// completion.
 #pragma once
 
 #include <array>
@@ -26,6 +27,10 @@
 #include "proto/base/untouched.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
+#include "proto/endpoint/control_routes.hpp"
+#include "proto/endpoint/descriptors.hpp"
+#include "proto/endpoint/outbox.hpp"
+#include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
 #include "proto/endpoint/peer_table.hpp"
 #include "proto/message/allowance.hpp"
@@ -36,7 +41,6 @@
 #include "proto/message/payload_store.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/local_nic.hpp"
-#include "proto/path/remote_handles.hpp"
 #include "proto/path/standing_verdicts.hpp"
 #include "proto/path/verdicts.hpp"
 #include "proto/session/nic_news.hpp"
@@ -60,27 +64,21 @@ struct Endpoint::Core {
   Turn turn;
   std::uint64_t endpoint_id;
   std::uint64_t epoch;
-  std::array<std::byte, wire::kMaxSecretBytes> secret_storage{};
-  std::size_t secret_bytes = 0;
-  std::vector<LocalNic> nics;
-  PacketPool& pool;
-  std::uint32_t fragment_bytes;     // largest that all NICs carry
-  std::size_t control_bytes;        // largest control packet
-  bool checksum;                    // some NIC has no check of its own
-  std::uint32_t burst_packets;      // the largest burst that a NIC likes
-  std::uint64_t receive_bytes;      // smallest data ring among the NICs
+  wire::Secret job_secret;
   std::uint64_t unscheduled_bytes;  // of a message, which this end may send without a grant
 
   // ---- objects
   SessionKeys keys;
   std::uint32_t name_mask;  // a peer's name on the wire is its index xor this
   PeerTable peers;
+  PacketSender sender;
+  const std::span<LocalNic> nics;  // the sender's: what the protocol's parts know of each
   Slab<Path> paths;
+  ControlRoutes control_routes{turn, sender, paths};
   Slab<ReceivePath> receive_paths;
   Slab<OutgoingMessage> outgoing;
   Slab<IncomingMessage> incoming;
   Slab<Retransmit> retransmits;
-  Slab<PendingStatus> statuses;
   SentBlockPool sent_blocks;
   std::uint32_t reclaimed_to = 0;  // up to this path, paths have given back old records
   Time reclaimed_at{};
@@ -90,11 +88,8 @@ struct Endpoint::Core {
   Groups groups;
   Grants grants;
   PayloadStore payloads;
-  RemoteHandles remotes;
-  Untouched<wire::NicRecord> more_nics;  // for peers with more NICs than Peer::nics holds, by place
   StandingVerdicts verdicts;
-  std::vector<std::byte> probe_padding;  // a fragment of zeros
-  std::uint32_t unreleased = 0;          // finished sends that a NIC may still read from
+  std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
 
   // ---- timers: one deadline per object, for the earliest of its timers
   DeadlineHeap peer_timers;
@@ -103,9 +98,7 @@ struct Endpoint::Core {
 
   // ---- work at hand
   IndexList<Peer, &Peer::send_link> senders;
-  IndexList<Peer, &Peer::ack_link> ackers;
-  IndexList<Peer, &Peer::touch_link> touched;
-  StarvedPeers starved;
+  TouchedPeers touched;
   IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
   IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
   Places peer_places;
@@ -115,6 +108,8 @@ struct Endpoint::Core {
   std::uint32_t last_sent_to = kNoIndex;  // the peer that the last send call was for
   Pace pace;
   Allowance allowance;
+  Descriptors descriptors{turn, peers, touched, outbox, control_routes};
+  Outbox outbox;
 
   std::uint32_t calls_outstanding = 0;
   std::uint32_t half_open_count = 0;
@@ -123,11 +118,7 @@ struct Endpoint::Core {
   std::uint32_t in_flight = 0;    // sequenced packets
   std::uint32_t written_off = 0;  // of in_flight, on paths that are `written_off`
   std::uint64_t bulk_paths = 0;
-  std::uint32_t unmatched = 0;  // incoming messages that no receive has matched
-  std::uint32_t claims = 0;     // of unmatched: those that the caller has claimed
-  Time store_full_since{};  // since when messages are turned away and nothing was matched; 0: no
-  Time store_judged_at = kNever;
-  bool store_put_off = false;
+  std::uint32_t claims = 0;  // of messages without a receive: those that the caller has claimed
   NicNews news;
   bool closing = false;
   bool closed = false;
@@ -146,7 +137,7 @@ struct Endpoint::Core {
     if (turn.tracing()) trace_drop(reason);
   }
   void emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason);
-  void touch(Peer& peer);
+  void touch(Peer& peer) { touched.touch(peers, peer); }
   void rearm(Peer& peer);
   void expire(Peer& peer);
   void expire_timers();
@@ -163,9 +154,6 @@ struct Endpoint::Core {
   // ---- session.cpp
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
-  [[nodiscard]] bool can_address(Peer& peer, std::size_t local, std::size_t remote_nic);
-  [[nodiscard]] RemoteHandle remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] RemoteHandle remote(Peer& peer, NicPair pair);
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
   void start_peer(Peer& peer);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
@@ -187,8 +175,7 @@ struct Endpoint::Core {
   void end_calling(Peer& peer);
   void say_hello(Peer& peer);
   void call_again(Peer& peer);
-  void send_session(Peer& peer, wire::PacketType type, std::uint8_t local, std::uint8_t remote_nic,
-                    std::uint64_t cookie);
+  void send_session(Peer& peer, wire::PacketType type, NicPair over, std::uint64_t cookie);
   [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
   void on_session(std::size_t nic, const wire::PacketView& packet);
   [[nodiscard]] Peer* caller(std::size_t nic, const wire::PacketView& packet);
@@ -198,7 +185,6 @@ struct Endpoint::Core {
   void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
 
   // ---- addresses.cpp
-  void close_remotes(Peer& peer, std::size_t remote_nic);
   void announce(Peer& peer);
   void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
 
@@ -282,19 +268,8 @@ struct Endpoint::Core {
   void on_packed(Peer& peer, const wire::PacketView& packet);
 
   // ---- small_packets.cpp
-  [[nodiscard]] bool send_one(std::size_t nic, const TxPacket& packet);
   void send_envelope(const OutgoingMessage& message);
   [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
-
-  // ---- control_routes.cpp
-  [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
-  void on_insists(Peer& peer);
-  [[nodiscard]] NicPair control_route(Peer& peer, Ways ways);
-  [[nodiscard]] NicPair next_pair(Peer& peer);
-  [[nodiscard]] NicPair find_way(Peer& peer, NicPair pair);
-  [[nodiscard]] std::optional<NicPair> other_route(Peer& peer, NicPair than);
-  [[nodiscard]] bool send_by(Peer& peer, PacketBuffer& buffer, wire::PacketWriter& writer,
-                             Ways ways);
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
@@ -441,18 +416,7 @@ struct Endpoint::Core {
   void request_missing(IncomingMessage& message);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
   void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
-  void say(Peer& peer, IncomingMessage& message);
-  void note_starved(Peer& peer, std::uint64_t number);
   void judge_full_store();
-  void store_moves() {  // a message without a receive has left it
-    store_full_since = Time{};
-    store_judged_at = kNever;
-  }
-  void solicit(Peer& peer);
-  void descriptor_freed(Peer& by, bool in_reserve);
-  void expire_solicitation(Peer& peer);
-  void no_longer_starved(Peer& peer);
-  [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer);
 
   // ---- grants.cpp
   [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
@@ -466,7 +430,6 @@ struct Endpoint::Core {
   void end_pace(Grantee& grantee);
   void raise_group(std::uint16_t channel, const Hint& hint);
   void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
-  void say_grant(IncomingMessage& message);
   void grant_oldest();
   void give_grants();
   void watch_rings();
@@ -476,27 +439,8 @@ struct Endpoint::Core {
                                   bool congestion_experienced);
   void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
 
-  // ---- outbox.cpp
-  void say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status);
-  void owe(Peer& peer);  // puts the peer on the list of those that get a control packet
-  void owe_soon(Peer& peer);
-  [[nodiscard]] bool something_owed(const Peer& peer) const;
-  void acknowledge(bool urgent_only);
-  [[nodiscard]] bool acknowledge(Peer& peer, bool urgent_only);
-  [[nodiscard]] std::uint16_t turns_behind() const;
-  [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool everything);
-  void write_statuses(Peer& peer, wire::PacketWriter& writer);
-  void write_finals(Peer& peer, wire::PacketWriter& writer);
-  [[nodiscard]] bool write_sayings(Peer& peer, wire::PacketWriter& writer);
-  void piggyback(Peer& peer, wire::PacketWriter& writer);
-  [[nodiscard]] bool send_control(Peer& peer);
-  void copy_control(Peer& peer, const PacketBuffer& original, std::uint32_t bytes);
-
   // ---- small things that many need
   [[nodiscard]] static std::uint32_t index_of(const Peer& peer) { return peer.index; }
-  [[nodiscard]] std::span<const std::byte> secret() const {
-    return std::span(secret_storage).first(secret_bytes);
-  }
   // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
   [[nodiscard]] PeerId id_of(const Peer& peer) const { return peers.id_of(peer.index); }
@@ -510,13 +454,8 @@ struct Endpoint::Core {
     touch(peer);
     return &peer;
   }
-  [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
-    if (i < peer.nics.size()) return peer.nics[i];
-    constexpr std::size_t kMore = kMaxNics - std::tuple_size_v<decltype(Peer::nics)>;
-    return more_nics[peers.place_of(peer) * kMore + i - peer.nics.size()];
-  }
   [[nodiscard]] bool is_up(Peer& peer, std::size_t remote) {
-    return nic_of(peer, remote).state != 0;
+    return peers.nic_of(peer, remote).state != 0;
   }
   // Visits the peers that are awake.
   template <class Visit>
@@ -536,7 +475,7 @@ struct Endpoint::Core {
   }
   template <class Visit>
   void for_each_path(Peer& peer, Visit&& visit) {
-    for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths[slot])); });
+    proto::for_each_path(paths, peer, visit);
   }
 };
 

@@ -72,7 +72,7 @@ template <class Core>
 bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
   if (!address.is_short || address.nics > peer.remote_nics) return false;
   for (std::size_t i = 0; i < address.nics; ++i) {
-    if (core.nic_of(peer, i).address != address.records[i].address) return false;
+    if (core.peers.nic_of(peer, i).address != address.records[i].address) return false;
   }
   return true;
 }
@@ -94,10 +94,12 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
            u32(std::min<std::uint64_t>(4 * config.tunables.max_peers, kMostEvents) + 64)),
       endpoint_id(config.endpoint_id),
       epoch(config.epoch),
-      pool(buffers),
+      job_secret(config.job_secret),
       keys(config.seed),
       name_mask(keys.name_mask()),
       peers(u32(turn.tunables.max_peers)),
+      sender(turn, peers, given, buffers, job_secret.bytes()),
+      nics(sender.nics()),
       paths(u32(turn.tunables.max_peers *
                 std::min<std::uint64_t>(turn.tunables.max_path_slots, 2 * kMaxNics))),
       receive_paths(u32(turn.tunables.max_peers * kMaxPaths)),
@@ -106,7 +108,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
                    turn.tunables.max_peers)),
       // Twice, so that packets in flight to silent peers leave the others their limit.
       retransmits(u32(2 * turn.tunables.max_in_flight_packets)),
-      statuses(u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)),
       sent_blocks(u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
                       32 * turn.tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
@@ -117,47 +118,27 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       groups(u32(std::min(turn.tunables.max_operations, kMostGroups))),
       grants(u32(turn.tunables.max_peers)),
       payloads(0, wire::kMinFragmentBytes),
-      remotes(u32(turn.tunables.max_peers)),
-      more_nics(std::size_t{turn.tunables.max_peers} * kMaxNics),
       peer_timers(u32(turn.tunables.max_peers)),
       outgoing_timers(outgoing.capacity()),
       incoming_timers(incoming.capacity()),
-      peer_places(u32(turn.tunables.max_peers)) {
-  HAWSER_ASSERT(!given.empty() && given.size() <= kMaxNics && config.endpoint_id != 0);
-  HAWSER_ASSERT(config.job_secret.size() <= wire::kMaxSecretBytes);
+      peer_places(u32(turn.tunables.max_peers)),
+      outbox({.turn = turn,
+              .peers = peers,
+              .touched = touched,
+              .sender = sender,
+              .routes = control_routes,
+              .receive_paths = receive_paths,
+              .incoming = incoming,
+              .allowance = allowance,
+              .solicitor = descriptors},
+             u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)) {
+  HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
-  secret_bytes = config.job_secret.size();
-  std::ranges::copy(config.job_secret, secret_storage.begin());
-  std::uint64_t payload = turn.tunables.fragment_bytes;
-  control_bytes = PacketBuffer::kBytes;
-  receive_bytes = ~std::uint64_t{0};
-  checksum = false;
-  burst_packets = 1;
-  std::uint64_t links = 0;  // bytes a second
-  for (Nic* nic : given) {
-    nics.push_back(LocalNic{.nic = nic, .address = nic->address(), .lanes = lanes_of(nic->caps())});
-    const NicCaps& caps = nic->caps();
-    if (caps.link_bytes_per_s > 0) {
-      nics.back().ns_per_byte = 1e9 / static_cast<double>(caps.link_bytes_per_s);
-    }
-    HAWSER_ASSERT(caps.max_datagram_bytes >= wire::kDataHeaderBytes + wire::kMinFragmentBytes);
-    HAWSER_ASSERT(caps.max_datagram_bytes >= sizeof(wire::CommonHeader) +
-                                                 sizeof(wire::SessionPart) +
-                                                 given.size() * sizeof(wire::NicRecord));
-    payload = std::min<std::uint64_t>(
-        {payload, caps.payload_bytes, caps.max_datagram_bytes - wire::kDataHeaderBytes});
-    control_bytes = std::min<std::size_t>(control_bytes, caps.max_datagram_bytes);
-    receive_bytes = std::min(receive_bytes, caps.receive_bytes);
-    checksum |= caps.needs_checksum;
-    burst_packets = std::max(burst_packets, caps.burst);
-    links += caps.link_bytes_per_s;
-  }
-  unscheduled_bytes = unscheduled_of(turn.tunables, links);
-  fragment_bytes = u32(std::max<std::uint64_t>(payload / 16 * 16, wire::kMinFragmentBytes));
+  const NicLimits& limits = sender.limits();
+  unscheduled_bytes = unscheduled_of(turn.tunables, limits.link_bytes_per_s);
   grants.budget = GrantBudget(turn.tunables.grant_start_bytes * nics.size(),
-                              receive_bytes * nics.size(), fragment_bytes);
-  payloads = PayloadStore(turn.tunables.unexpected_bytes, fragment_bytes);
-  probe_padding.resize(fragment_bytes);
+                              limits.receive_bytes * nics.size(), limits.fragment_bytes);
+  payloads = PayloadStore(turn.tunables.unexpected_bytes, limits.fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};
   for (const LocalNic& local : nics) {
@@ -234,8 +215,9 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   if (peer->state == SessionState::failed) return peer->failure;
   core.want_session(*peer);
   if (peer->state == SessionState::idle) return Status::again;
-  if (!fits_in_fragments(request.bytes, peer->state == SessionState::ready ? peer->fragment_bytes
-                                                                           : core.fragment_bytes)) {
+  if (!fits_in_fragments(request.bytes, peer->state == SessionState::ready
+                                            ? peer->fragment_bytes
+                                            : core.sender.limits().fragment_bytes)) {
     return Status::invalid_argument;
   }
   // A message that fits any fragment size the handshake may agree on can wait for it here. Others
@@ -353,7 +335,7 @@ Status Endpoint::disconnect(Time now, PeerId id) {
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->state == SessionState::ready) core.send_close(*peer);
   if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
-  flush(core.nics);
+  core.sender.flush();
   return Status::ok;
 }
 
@@ -378,7 +360,7 @@ void Endpoint::transmit(Time now) {
   if (core.closed) return;
   core.turn.call(now);
   core.transmit();
-  flush(core.nics);
+  core.sender.flush();
 }
 
 void Endpoint::begin_turn(Time now) { core_->begin_turn(now); }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control that is due to a peer, and how it is sent: path acks, statuses, grants, requests and
-// NIC states. It goes in control packets at the end of a turn that has polled every NIC, or in
-// front of a small payload.
-//
-// Timer of a peer: `ack_at`, armed at the first unacknowledged packet (path/path_arrivals.cpp) or
-// status, max_ack_delay later; `ack_now` sends with this turn.
+#include "proto/endpoint/outbox.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/endpoint/trace.hpp"
+#include "proto/message/finished_entry.hpp"
 
 namespace hawser::proto {
 
@@ -21,6 +18,15 @@ constexpr std::uint32_t kMostControl = 128;  // peers that a turn sends control 
 
 constexpr std::size_t kRequestBytes = (2 + wire::kMaxBitmapWords) * wire::kWordBytes;
 
+// A sender has about its window in flight. With few acknowledgements in a round trip it sends in
+// bursts, and learns late.
+constexpr std::uint64_t kAcksInAWindow = 4;
+constexpr std::uint64_t kFewest = 2;
+constexpr std::uint8_t kMostCounted = 255;
+std::uint64_t packets_per_ack(std::uint64_t under_way) {
+  return std::max(under_way / kAcksInAWindow, kFewest);
+}
+
 // Where a stopped sender continues: behind the last fragment that is here. Missing ones before it
 // are requested.
 std::uint32_t goes_on_from(const IncomingMessage& message) {
@@ -30,11 +36,37 @@ std::uint32_t goes_on_from(const IncomingMessage& message) {
 }
 }  // namespace
 
-void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
-  // The newest status of a number is the one that counts. A run of questions has one answer.
-  const std::uint32_t last = peer.statuses.back();
+void Outbox::enter(Peer& peer) {
+  if (!scheduled_.contains(peer)) scheduled_.push_back(parts_.peers, peer.index);
+  parts_.touched.touch(parts_.peers, peer);  // its timers may be the only ones to bring a turn
+}
+
+// A packet that was overtaken is reported at once too, before its sender takes it for lost. On
+// paths with several lanes overtaking means nothing.
+void Outbox::acknowledge(Peer& peer, ReceivePath& path, const wire::CommonHeader& header,
+                         bool overtaken) {
+  path.ack_due = true;
+  const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
+  if (path.unacknowledged < kMostCounted) ++path.unacknowledged;
+  if (++peer.due.unacknowledged >= parts_.turn.tunables.ack_every_packets ||
+      (in_order ? overtaken : path.unacknowledged >= packets_per_ack(header.path_back)) ||
+      (header.flags & wire::kFlagAckNow) != 0) {
+    peer.due.now = true;
+  }
+  if ((header.flags & wire::kFlagAllSent) != 0) arm_soon(peer);
+  if ((header.flags & wire::kFlagAckNow) != 0) {
+    raise_ways(peer, Ways::two);
+    peer.due.finals = true;
+  }
+  arm(peer);
+  schedule(peer);
+}
+
+// A run of questions has one answer.
+void Outbox::add_status(Peer& peer, std::uint64_t number, wire::MessageStatus status) {
+  const std::uint32_t last = peer.due.statuses.back();
   if (last != kNoIndex) {
-    PendingStatus& run = statuses.at(last);
+    PendingStatus& run = statuses_.at(last);
     if (run.status == status && number - run.number < run.run) return;
     if (run.status == status && number == run.number + run.run && run.run < wire::kMaxStatusRun) {
       ++run.run;
@@ -46,96 +78,102 @@ void Endpoint::Core::say_status(Peer& peer, std::uint64_t number, wire::MessageS
     }
   }
   SlabId id;
-  PendingStatus* entry = statuses.try_allocate(id);
+  PendingStatus* entry = statuses_.try_allocate(id);
   if (entry == nullptr) return;  // the sender asks again
   entry->number = number;
   entry->status = status;
-  peer.statuses.push_back(statuses, id.index);
-  if (peer.ack_at == kNever)
-    peer.ack_at = turn.now() + microseconds(turn.tunables.max_ack_delay_us);
-  owe(peer);
+  peer.due.statuses.push_back(statuses_, id.index);
+  arm(peer);
+  schedule(peer);
 }
 
-void Endpoint::Core::owe(Peer& peer) {
-  if (!ackers.contains(peer)) ackers.push_back(peers, index_of(peer));
-  touch(peer);  // its timers may be the only ones to bring a turn
+void Outbox::withdraw(Peer& peer, IncomingMessage& message) {
+  if (!peer.due.messages.contains(message)) return;
+  peer.due.messages.remove(parts_.incoming, parts_.incoming.index_of(message));
 }
 
-// Sends it with the next turn: a caller's answer to what just completed can carry it.
-void Endpoint::Core::owe_soon(Peer& peer) {
-  peer.ack_at = earlier(peer.ack_at, turn.now());
-  peer.ack_not_in_turn = turn.number();
-  owe(peer);
+void Outbox::withdraw_messages(Peer& peer) {
+  while (!peer.due.messages.empty()) (void)peer.due.messages.pop_front(parts_.incoming);
+}
+
+void Outbox::end_session(Peer& peer) {
+  while (!peer.due.statuses.empty()) statuses_.free(peer.due.statuses.pop_front(statuses_));
+  peer.due.at = kNever;
+  peer.due.unacknowledged = 0;
+  peer.due.nic_states = 0;
+  peer.due.now = false;
+  if (is_scheduled(peer)) unschedule(peer);
+}
+
+bool Outbox::has_due(const Peer& peer) const {
+  if (!peer.due.statuses.empty() || !peer.due.messages.empty() || peer.due.nic_states != 0 ||
+      peer.due.solicitation) {
+    return true;
+  }
+  for (const std::uint32_t index : peer.receive_paths) {
+    if (index != kNoIndex && parts_.receive_paths.at(index).ack_due) return true;
+  }
+  return false;
 }
 
 // How many turns ago the newest turn began whose data rings have been drained since.
-std::uint16_t Endpoint::Core::turns_behind() const {
+std::uint16_t Outbox::turns_behind() const {
   std::uint32_t behind = 0;
-  for (const LocalNic& local : nics) behind = std::max(behind, turn.number() - local.drained);
+  for (const LocalNic& local : parts_.sender.nics()) {
+    behind = std::max(behind, parts_.turn.number() - local.drained);
+  }
   return static_cast<std::uint16_t>(std::min<std::uint32_t>(behind, wire::kFarBehind));
 }
 
-// Sends control packets to all peers that are due. The others stay on the list; their timer is
-// armed. The next turn, which is due at once, sends those beyond the budget.
-void Endpoint::Core::acknowledge(bool urgent_only) {
-  if (allowance.pass(turn.now())) watch_rings();
+void Outbox::send_due(bool urgent_only) {
   std::uint32_t budget = kMostControl;
   std::uint32_t following = kNoIndex;
-  for (std::uint32_t i = ackers.front(); i != kNoIndex && budget > 0; i = following) {
-    following = ackers.next(peers, i);
-    if (acknowledge(peers.at(i), urgent_only)) --budget;
+  for (std::uint32_t i = scheduled_.front(); i != kNoIndex && budget > 0; i = following) {
+    following = scheduled_.next(parts_.peers, i);
+    if (send_due(parts_.peers.at(i), urgent_only)) --budget;
   }
 }
 
 // False: nothing is due to the peer yet, or nothing can be sent.
-bool Endpoint::Core::acknowledge(Peer& peer, bool urgent_only) {
+bool Outbox::send_due(Peer& peer, bool urgent_only) {
   if (peer.state != SessionState::ready) {
-    ackers.remove(peers, index_of(peer));
+    unschedule(peer);
     return false;
   }
-  if (!peer.ack_now &&
-      (urgent_only || turn.now() < peer.ack_at || peer.ack_not_in_turn == turn.number())) {
+  Turn& turn = parts_.turn;
+  if (!peer.due.now &&
+      (urgent_only || turn.now() < peer.due.at || peer.due.not_in_turn == turn.number())) {
     return false;
   }
-  while (peer.ack_now || turn.now() >= peer.ack_at) {
+  while (peer.due.now || turn.now() >= peer.due.at) {
     if (!send_control(peer)) {  // no buffer, or no room in the NIC: retry soon
       turn.refused();
       return false;
     }
-    if (!something_owed(peer)) break;
-    peer.ack_now = true;
+    if (!has_due(peer)) break;
+    peer.due.now = true;
   }
   turn.progress();
-  ackers.remove(peers, index_of(peer));
-  touch(peer);
+  unschedule(peer);
+  parts_.touched.touch(parts_.peers, peer);
   return true;
-}
-
-bool Endpoint::Core::something_owed(const Peer& peer) const {
-  if (!peer.statuses.empty() || !peer.to_say.empty() || peer.nic_state_due != 0 ||
-      peer.say_solicitation) {
-    return true;
-  }
-  for (const std::uint32_t index : peer.receive_paths) {
-    if (index != kNoIndex && receive_paths.at(index).ack_due) return true;
-  }
-  return false;
 }
 
 // Writes ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request it writes
 // those of all paths, and leaves room for the request. Acks that are not due then have their
 // largest number alone. Acks that don't fit stay due. False if nothing was written.
-bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
+bool Outbox::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
   const std::size_t reserve = request_follows ? kRequestBytes : 0;
   bool any = false;
   for (const std::uint32_t index : peer.receive_paths) {
     if (index == kNoIndex) continue;
-    ReceivePath& path = receive_paths.at(index);
+    ReceivePath& path = parts_.receive_paths.at(index);
     if (!path.ack_due && !request_follows) continue;
     if (!any) {
-      const std::uint32_t kib =
-          allowance.share_kib(receive_bytes, fragment_bytes + wire::kDataHeaderBytes);
-      if (!writer.ack_info(turn.number(), turns_behind(), kib)) return false;
+      const NicLimits& limits = parts_.sender.limits();
+      const std::uint32_t kib = parts_.allowance.share_kib(
+          limits.receive_bytes, limits.fragment_bytes + wire::kDataHeaderBytes);
+      if (!writer.ack_info(parts_.turn.number(), turns_behind(), kib)) return false;
     }
     any = true;
     std::array<std::uint64_t, PathWindow::kWords> words;
@@ -149,7 +187,7 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
       path.marks = 0;
     }
     const auto residence = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>((turn.now() - path.largest_arrival).ns, 0, 0xffffffff));
+        std::clamp<std::int64_t>((parts_.turn.now() - path.largest_arrival).ns, 0, 0xffffffff));
     if (!writer.path_ack(path.slot, path.generation, to_wire(path.window.largest()), residence,
                          path.ce_count, std::span(words).first(count))) {
       return true;
@@ -158,31 +196,32 @@ bool Endpoint::Core::write_acks(Peer& peer, wire::PacketWriter& writer, bool req
     path.unacknowledged = 0;
   }
   if (any) {
-    peer.unacknowledged = 0;
-    peer.ack_now = false;
-    peer.ack_at = kNever;
+    peer.due.unacknowledged = 0;
+    peer.due.now = false;
+    peer.due.at = kNever;
   }
   return any;
 }
 
 // A few statuses are repeated in the next control packet, where losses should be repaired within
 // round trips. Repeating many would cost more than answering a question.
-void Endpoint::Core::write_statuses(Peer& peer, wire::PacketWriter& writer) {
-  for (std::uint32_t told = 0; !peer.statuses.empty();) {
-    const std::uint32_t index = peer.statuses.front();
-    const PendingStatus& next = statuses.at(index);
+void Outbox::write_statuses(Peer& peer, wire::PacketWriter& writer) {
+  for (std::uint32_t told = 0; !peer.due.statuses.empty();) {
+    const std::uint32_t index = peer.due.statuses.front();
+    const PendingStatus& next = statuses_.at(index);
     if (!writer.status(to_wire(next.number), next.status, next.run)) return;
     told += next.run;
-    peer.statuses.pop_front(statuses);
-    statuses.free(index);
-    peer.finals_again = nics[peer.route.local].lanes > 1 && told <= kFewStatuses;
+    peer.due.statuses.pop_front(statuses_);
+    statuses_.free(index);
+    const LocalNic& local = parts_.sender.nics()[peer.route.local];
+    peer.due.finals_again = local.lanes > 1 && told <= kFewStatuses;
   }
 }
 
 // A waiting peer may have missed the last packet with statuses, and have nothing more to ask with.
-void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
-  if (!peer.say_finals) return;
-  peer.say_finals = false;
+void Outbox::write_finals(Peer& peer, wire::PacketWriter& writer) {
+  if (!peer.due.finals) return;
+  peer.due.finals = false;
   for (std::uint64_t i = 0; i < kFinalsRepeated; ++i) {
     const std::uint64_t number = peer.remote_floor + i;
     const auto entry = peer.incoming.get(number);
@@ -191,98 +230,120 @@ void Endpoint::Core::write_finals(Peer& peer, wire::PacketWriter& writer) {
   }
 }
 
-// Writes grants and requests. False: no room for the rest. The last grant of a message is repeated
-// in the next packet, as no other grant follows it. Without room there it is not repeated.
-bool Endpoint::Core::write_sayings(Peer& peer, wire::PacketWriter& writer) {
-  const std::uint32_t again = std::exchange(peer.granted_all, kNoIndex);
-  while (!peer.to_say.empty()) {
-    const std::uint32_t index = peer.to_say.front();
-    IncomingMessage& message = incoming.at(index);
-    const SlabId id = incoming.id_at(index);
-    if (message.say_grant) {
-      const std::uint32_t from = goes_on_from(message);
-      if (!writer.grant(to_wire(message.number), id.index, id.generation, from, message.granted)) {
-        return false;
-      }
-      if (turn.tracing()) {
-        trace_receive(TraceKind::grant_given, message, 0, from, message.granted);
-      }
-      message.say_grant = false;
-      if (message.granted == message.fragments) peer.granted_all = index;
+void Outbox::write_nic_states(Peer& peer, wire::PacketWriter& writer) {
+  const std::span<const LocalNic> nics = parts_.sender.nics();
+  for (std::size_t nic = 0; nic < nics.size() && peer.due.nic_states != 0; ++nic) {
+    if ((peer.due.nic_states >> nic & 1) != 0 &&
+        writer.nic_state(static_cast<std::uint8_t>(nic), nics[nic].up, nics[nic].sequence)) {
+      peer.due.nic_states = static_cast<std::uint16_t>(peer.due.nic_states & ~(1u << nic));
     }
-    if (message.say_request) {
-      std::array<std::uint64_t, wire::kMaxBitmapWords> words;
-      const std::uint32_t base = message.arrived.first_missing();
-      const std::size_t count = message.arrived.write_missing(base, message.may_come, words);
-      if (count > 0) {
-        if (!writer.request(to_wire(message.number), base, std::span(words).first(count))) {
-          return false;
-        }
-        ++turn.counters.requests_sent;
-        if (turn.tracing()) trace_receive(TraceKind::request_sent, message, 0, base, 0);
-      }
-      message.say_request = false;
-    }
-    peer.to_say.pop_front(incoming);
   }
-  if (again == kNoIndex || !incoming.is_live(again)) return true;
-  const IncomingMessage& message = incoming.at(again);
-  if (message.peer == index_of(peer) && message.granted == message.fragments) {
-    const SlabId id = incoming.id_at(again);
-    (void)writer.grant(to_wire(message.number), id.index, id.generation, goes_on_from(message),
-                       message.granted);
+}
+
+bool Outbox::write_grant(IncomingMessage& message, wire::PacketWriter& writer) {
+  const SlabId id = parts_.incoming.id_of(message);
+  return writer.grant(to_wire(message.number), id.index, id.generation, goes_on_from(message),
+                      message.granted);
+}
+
+// False: no room. A message that lacks nothing any more needs no request.
+bool Outbox::write_request(Peer& peer, IncomingMessage& message, wire::PacketWriter& writer) {
+  std::array<std::uint64_t, wire::kMaxBitmapWords> words;
+  const std::uint32_t base = message.arrived.first_missing();
+  const std::size_t count = message.arrived.write_missing(base, message.may_come, words);
+  if (count == 0) return true;
+  if (!writer.request(to_wire(message.number), base, std::span(words).first(count))) return false;
+  ++parts_.turn.counters.requests_sent;
+  if (parts_.turn.tracing()) {
+    parts_.turn.trace(record_of(TraceKind::request_sent, peer, message, base));
   }
   return true;
 }
 
-// Puts due control in front of a small payload.
-void Endpoint::Core::piggyback(Peer& peer, wire::PacketWriter& writer) {
-  if (!ackers.contains(peer) || peer.ways == Ways::all) return;
+// Writes grants and requests. False: no room for the rest. The last grant of a message is repeated
+// in the next packet, as no other grant follows it. Without room there it is not repeated.
+bool Outbox::write_messages(Peer& peer, wire::PacketWriter& writer) {
+  const std::uint32_t again = std::exchange(peer.due.granted_all, kNoIndex);
+  while (!peer.due.messages.empty()) {
+    const std::uint32_t index = peer.due.messages.front();
+    IncomingMessage& message = parts_.incoming.at(index);
+    if (message.grant_due) {
+      if (!write_grant(message, writer)) return false;
+      if (parts_.turn.tracing()) {
+        TraceRecord record =
+            record_of(TraceKind::grant_given, peer, message, goes_on_from(message));
+        record.detail = message.granted;
+        parts_.turn.trace(record);
+      }
+      message.grant_due = false;
+      if (message.granted == message.fragments) peer.due.granted_all = index;
+    }
+    if (message.request_due) {
+      if (!write_request(peer, message, writer)) return false;
+      message.request_due = false;
+    }
+    peer.due.messages.pop_front(parts_.incoming);
+  }
+  if (again == kNoIndex || !parts_.incoming.is_live(again)) return true;
+  IncomingMessage& message = parts_.incoming.at(again);
+  if (message.peer == peer.index && message.granted == message.fragments) {
+    (void)write_grant(message, writer);
+  }
+  return true;
+}
+
+void Outbox::piggyback(Peer& peer, wire::PacketWriter& writer) {
+  if (!is_scheduled(peer) || peer.due.ways == Ways::all) return;
   (void)write_acks(peer, writer, false);
   write_statuses(peer, writer);
-  if (something_owed(peer)) {
-    peer.ack_now = true;
+  if (has_due(peer)) {
+    peer.due.now = true;
   } else {
-    peer.ack_at = kNever;
-    ackers.remove(peers, index_of(peer));
+    peer.due.at = kNever;
+    unschedule(peer);
   }
 }
 
-bool Endpoint::Core::send_control(Peer& peer) {
-  PacketBuffer* buffer = nullptr;
+bool Outbox::send_control(Peer& peer) {
+  PacketSender& sender = parts_.sender;
   // Writing a block marks it as sent, so nothing is written before there is a way.
-  if (remote(peer, peer.route) == kNoRemote &&
-      remote(peer, control_route(peer, peer.ways)) == kNoRemote) {
+  if (sender.remote(peer, peer.route) == kNoRemote &&
+      sender.remote(peer, parts_.routes.first_of(peer, peer.due.ways)) == kNoRemote) {
     return false;
   }
-  if (pool.take(std::span(&buffer, 1)) == 0) return false;
-  wire::PacketWriter writer(*buffer, control_bytes);
+  PacketBuffer* const buffer = sender.take_buffer();
+  if (buffer == nullptr) return false;
+  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,
                to_wire(peer.floor));
-  const std::uint16_t nic_state_due = peer.nic_state_due;
-  peer.say_finals |= std::exchange(peer.finals_again, false);
-  bool asks = peer.say_solicitation;
-  peer.to_say.for_each(incoming, [&](std::uint32_t i) { asks |= incoming.at(i).say_request; });
+  const std::uint16_t nic_states = peer.due.nic_states;
+  if (peer.due.finals_again) peer.due.finals = true;
+  peer.due.finals_again = false;
+  bool asks = peer.due.solicitation;
+  peer.due.messages.for_each(parts_.incoming,
+                             [&](std::uint32_t i) { asks |= parts_.incoming.at(i).request_due; });
   (void)write_acks(peer, writer, asks);
-  for (std::size_t nic = 0; nic < nics.size() && peer.nic_state_due != 0; ++nic) {
-    if ((peer.nic_state_due >> nic & 1) != 0 &&
-        writer.nic_state(static_cast<std::uint8_t>(nic), nics[nic].up, nics[nic].sequence)) {
-      peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due & ~(1u << nic));
-    }
+  write_nic_states(peer, writer);
+  bool fits = write_messages(peer, writer);
+  if (fits && peer.due.solicitation) {
+    fits = parts_.solicitor.write_solicitation(peer, writer);
+    peer.due.solicitation = !fits;
   }
-  if (write_sayings(peer, writer) && write_solicitation(peer, writer)) {
+  if (fits) {
     write_statuses(peer, writer);
-    if (peer.statuses.empty()) write_finals(peer, writer);
+    if (peer.due.statuses.empty()) write_finals(peer, writer);
   }
-  peer.ack_now = false;
-  peer.ack_at = kNever;
-  ++turn.counters.control_packets_sent;
-  if (!send_by(peer, *buffer, writer, std::exchange(peer.ways, Ways::one))) {
+  peer.due.now = false;
+  peer.due.at = kNever;
+  ++parts_.turn.counters.control_packets_sent;
+  const Ways ways = peer.due.ways;
+  peer.due.ways = Ways::one;
+  if (!parts_.routes.send(peer, ways, *buffer, writer)) {
     // Peers ask again for statuses, grants and requests that they miss, but not for states of NICs.
-    peer.nic_state_due = nic_state_due;
-    peer.ack_now = true;
+    peer.due.nic_states = nic_states;
+    peer.due.now = true;
     for (const std::uint32_t index : peer.receive_paths) {
-      if (index != kNoIndex) receive_paths.at(index).ack_due = true;
+      if (index != kNoIndex) parts_.receive_paths.at(index).ack_due = true;
     }
     return false;
   }

@@ -92,10 +92,6 @@ void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, 
   turn.emit(event);
 }
 
-void Endpoint::Core::touch(Peer& peer) {
-  if (!touched.contains(peer)) touched.push_back(peers, index_of(peer));
-}
-
 // Folds a peer's timers into its one deadline.
 void Endpoint::Core::rearm(Peer& peer) {
   Time at = kNever;
@@ -103,7 +99,7 @@ void Endpoint::Core::rearm(Peer& peer) {
     for_each_path(peer, [&](const Path& path) {
       at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
     });
-    at = earlier(at, earlier(peer.ack_at, peer.solicit_at));
+    at = earlier(at, earlier(outbox.due_at(peer), descriptors.due_at(peer)));
     if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
     if (pending(peer)) {
       const Time quiet = peer.last_heard + patience_with(peer) / 4;
@@ -126,7 +122,7 @@ void Endpoint::Core::expire(Peer& peer) {
       if (path.pto_at <= turn.now()) expire_pto(peer, path);
       if (path.probe_at <= turn.now()) expire_probe(peer, path);
     }
-    if (peer.solicit_at <= turn.now()) expire_solicitation(peer);
+    if (descriptors.due_at(peer) <= turn.now()) descriptors.expire(peer);
     if (peer.grantee != kNoIndex) {
       Grantee& grantee = grants.grantees.at(peer.grantee);
       if (grantee.due <= turn.now()) end_pace(grantee);
@@ -159,7 +155,7 @@ void Endpoint::Core::expire_timers() {
   for (std::uint32_t i = 0; i < kMostExpiries && incoming_timers.next() <= turn.now(); ++i) {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
-  if (store_judged_at <= turn.now()) judge_full_store();
+  if (descriptors.judge_at() <= turn.now()) judge_full_store();
   if (news.at <= turn.now()) spread_news();
   if (verdicts.at() <= turn.now()) judge_paths();
 }
@@ -250,7 +246,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   } else {
     if (!peer.close_sent) on_floor(peer, packet.header->floor);
     if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
-      if ((packet.header->flags & wire::kFlagInsists) != 0) on_insists(peer);
+      if ((packet.header->flags & wire::kFlagInsists) != 0) {
+        outbox.raise_ways(peer, control_routes.ways_of_answer(peer));
+      }
       take(*this, peer, packet);
     }
   }
@@ -268,7 +266,10 @@ void Endpoint::Core::receive_all() {
       }
       // A late turn drains: one ring's worth, whatever the budget.
       std::uint64_t budget = turn.tunables.poll_budget_packets;
-      if (turn.is_late()) budget = std::max<std::uint64_t>(budget, receive_bytes / fragment_bytes);
+      if (turn.is_late()) {
+        const NicLimits& limits = sender.limits();
+        budget = std::max(budget, limits.receive_bytes / limits.fragment_bytes);
+      }
       bool lent = false;
       for (std::size_t n = received.size(); n == received.size() && budget > 0;) {
         n = nics[nic].nic->rx_burst(queue, received);
@@ -295,7 +296,7 @@ void Endpoint::Core::begin_turn(Time at) {
   }
   turn.look_into_rings();
 
-  flush(nics);  // packets sent by calls between turns
+  sender.flush();  // packets sent by calls between turns
   reap();
   take_nic_events();
   if (closed) return;  // only buffers that NICs hold are left
@@ -309,9 +310,10 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
   give_grants();
-  acknowledge(true);  // senders measure by these, so they must not queue behind data
+  if (allowance.pass(turn.now())) watch_rings();
+  outbox.send_due(true);  // senders measure by these, so they must not queue behind data
   transmit();
-  acknowledge(false);
+  outbox.send_due(false);
   progress_closing();
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));
@@ -320,13 +322,14 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
     tend_paths(peer);
     rearm(peer);
   }
-  flush(nics);
+  sender.flush();
   TurnResult result;
   result.progressed = turn.has_progressed();
   result.warns = turn.warns();
   result.wake_at =
       earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
-  result.wake_at = earlier(result.wake_at, earlier(news.at, earlier(close_wake, store_judged_at)));
+  result.wake_at =
+      earlier(result.wake_at, earlier(news.at, earlier(close_wake, descriptors.judge_at())));
   result.wake_at = earlier(result.wake_at, earlier(verdicts.at(), reap_at));
   if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   const Time retry = turn.now() + kBackpressureRetry;

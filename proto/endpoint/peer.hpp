@@ -18,6 +18,7 @@
 #include "proto/base/prefetch.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/endpoint/control_due.hpp"
 #include "proto/message/incoming.hpp"
 #include "proto/message/message_table.hpp"
 #include "proto/message/outgoing.hpp"
@@ -28,14 +29,30 @@
 
 namespace hawser::proto {
 
-// How many pairs of NICs a packet of the control queue goes over.
-enum class Ways : std::uint8_t {
-  one,
-  two,
-  all,
-};
 // After being asked in vain this often, a question insists.
 inline constexpr std::uint8_t kInsistsAfter = 2;
+
+// The routes to a peer, as control has shown them. Only ControlRoutes changes them.
+class RouteState {
+  friend class ControlRoutes;
+
+  std::uint32_t insisted_at = 0;  // fine: when a question last went over all pairs; 0: never
+  std::uint32_t doubted_at = 0;   // coarse
+  std::uint16_t doubted = 0;      // a bit per slot over which control got no answer
+  NicPair sent_over{};            // the pair that control went over last; of several, the first
+};
+
+// The messages of a peer that were dropped for want of a descriptor. Only Descriptors changes it.
+class Starvation {
+  friend class Descriptors;
+
+  Time at = kNever;                // when to solicit again
+  std::uint64_t starved_to = 0;    // numbers below it were dropped, if they have not arrived since
+  std::uint64_t solicited_to = 0;  // those below it were asked for since `at` was armed
+  std::uint8_t backoff = 0;
+  bool put_off = false;
+  bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
+};
 
 struct alignas(kCacheLine) Peer {
   std::uint32_t index = kNoIndex;  // its name on the wire and in the API
@@ -61,7 +78,6 @@ struct alignas(kCacheLine) Peer {
   bool close_sent = false;
   bool close_answered = false;
   std::uint8_t pair_count = 0;  // of `pairs`, below
-  NicPair said_over{};          // the pair that control went over last; of several, the first
 
   // Liveness.
   Time last_heard{};
@@ -69,13 +85,13 @@ struct alignas(kCacheLine) Peer {
   Time small_only_since{};  // nothing large passes on the only path that is left; 0: not so
   Time keepalive_at = kNever;
   bool timeout_put_off = false;
-  bool refused : 1 = false;       // called: the peer answered that it has no place
-  bool outdated : 1 = false;      // called: the peer answered that our epoch is no higher
-  bool questioned : 1 = false;    // somebody needs to know whether it lives; ends when it is heard
-  NicPair route{};                // the pair over which it was last heard
-  std::uint8_t turn_slot = 0;     // where the next choice of a path begins
-  std::uint32_t insisted_at = 0;  // fine: when a question last went over all pairs; 0: never
-  Time stall_at{};                // when to look for stalled operations; 0: nothing is pending
+  bool refused : 1 = false;     // called: the peer answered that it has no place
+  bool outdated : 1 = false;    // called: the peer answered that our epoch is no higher
+  bool questioned : 1 = false;  // somebody needs to know whether it lives; ends when it is heard
+  NicPair route{};              // the pair over which it was last heard
+  std::uint8_t turn_slot = 0;   // where the next choice of a path begins
+  RouteState routes;
+  Time stall_at{};             // when to look for stalled operations; 0: nothing is pending
   Time used_at{};              // the last call on it, or the last moment at which it could not rest
   Time rest_at = kNever;       // when to check whether it has been quiet
   std::uint32_t messages = 0;  // its descriptors of either direction
@@ -118,32 +134,13 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;
   MessageTable incoming;
-  Time solicit_at = kNever;  // when to solicit again
-  std::uint8_t solicit_backoff = 0;
-  bool solicit_put_off = false;
-  bool say_solicitation = false;
-  bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
-  IndexList<IncomingMessage, &IncomingMessage::say_link> to_say;
-  IndexList<PendingStatus, &PendingStatus::link> statuses;
-  std::uint32_t doubted_at = 0;        // coarse
-  ResponseTime response;               // of this peer to our handshakes, grants and requests
-  std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
-  std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance
-  std::uint32_t grantee = kNoIndex;    // while its messages are paced
+  [[no_unique_address]] Starvation starvation;  // so that the next field lies in its last word
+  std::uint32_t patience_eighths = 8;           // detection intervals are scaled by it: 8 is 1
+  ResponseTime response;             // of this peer to our handshakes, grants and requests
+  std::uint32_t active_epoch = 0;    // when it last sent data, for the allowance
+  std::uint32_t grantee = kNoIndex;  // while its messages are paced
 
-  // Acknowledging.
-  std::uint32_t unacknowledged = 0;
-  bool ack_now = false;
-  bool say_finals = false;    // the peer waits: repeat the final statuses above its floor
-  bool finals_again = false;  // the last packet had statuses: repeat them once
-  Ways ways = Ways::one;      // for the next control packet: more, if the peer waits for it
-  void raise_ways(Ways least) { ways = std::max(ways, least); }
-  std::uint32_t granted_all = kNoIndex;  // the message whose last grant is to be repeated once
-  Time ack_at = kNever;
-  std::uint32_t ack_not_in_turn = 0;  // control due may ride on data that the next turn sends
-  std::uint16_t nic_state_due = 0;    // bit per local NIC whose state the peer should hear of
-  std::uint16_t doubted = 0;          // a bit per slot over which control got no answer
-
+  ControlDue due;
   ListLink send_link;   // on the endpoint's list of peers with data to send
   ListLink ack_link;    // on the endpoint's list of peers with control to send
   ListLink touch_link;  // on this turn's list of peers whose timers may have changed
@@ -158,7 +155,7 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t verified_epoch = 0;       // the incarnation that was READY here last
   std::uint32_t verified_counter = 0;     // 0: none
   std::uint32_t counter = 0;              // of our handshake
-  std::array<wire::NicRecord, 8> nics{};  // the first NICs; Core::nic_of has them all
+  std::array<wire::NicRecord, 8> nics{};  // the first NICs; PeerTable::nic_of has them all
   std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE
   std::uint64_t remote_unscheduled = 0;  // bytes of a message that it sends before a grant
 
@@ -184,11 +181,7 @@ struct alignas(kCacheLine) Peer {
   std::uint64_t path_start = 0;                  // the first number of newly bound paths
   std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
   std::uint64_t first_remote_number = 0;
-  // Numbers below starved_to were dropped for want of a descriptor. The peer is on the list
-  // `starved` until all of them have been processed.
-  std::uint64_t starved_to = 0;
-  std::uint64_t solicited_to = 0;  // those below it were asked for since solicit_at was armed
-  ListLink starved_link;
+  ListLink starved_link;  // on the list of starved peers
 };
 static_assert(sizeof(Peer) <= 1280);
 
@@ -197,11 +190,12 @@ static_assert(sizeof(Peer) <= 1280);
   return peer.state == SessionState::calling || peer.state == SessionState::answered;
 }
 
-// Peers whose messages were dropped for want of a descriptor, the next one to ask first.
-struct StarvedPeers : IndexList<Peer, &Peer::starved_link> {
-  std::uint32_t asked = 0;  // messages, in asked_turn
-  std::uint32_t asked_turn = 0;
-  std::uint32_t reserves_used = 0;  // of all peers
+// This turn's list of peers whose timers may have changed.
+struct TouchedPeers : IndexList<Peer, &Peer::touch_link> {
+  template <class Peers>
+  void touch(Peers& peers, const Peer& peer) {
+    if (!contains(peer)) push_back(peers, peer.index);
+  }
 };
 
 // Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
@@ -251,6 +245,12 @@ void for_each_bound(const Peer& peer, Visit&& visit) {
     slot += static_cast<std::uint32_t>(std::countr_zero(std::uint32_t{peer.bound} >> slot));
     visit(slot);
   }
+}
+
+// Calls visit(path) for each path, as above.
+template <class Visit>
+void for_each_path(Slab<Path>& paths, const Peer& peer, Visit&& visit) {
+  for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths[slot])); });
 }
 
 inline void fetch_paths(const Slab<Path>& paths, const Peer& peer) {

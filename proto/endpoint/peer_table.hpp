@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <tuple>
 
 #include "proto/base/assert.hpp"
 #include "proto/base/slab.hpp"
@@ -29,6 +30,7 @@ class PeerTable {
       : names_(capacity),
         awake_(capacity),
         resting_(capacity),
+        more_nics_(std::size_t{capacity} * kMoreNics),
         buckets_(std::bit_ceil(std::max(capacity, 1u))) {
     HAWSER_ASSERT(capacity <= 1u << kPlaceBits);
     for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] = kLast;
@@ -120,6 +122,12 @@ class PeerTable {
   // The peer's place among those awake, below capacity(): it indexes data kept beside the table.
   [[nodiscard]] std::uint32_t place_of(const Peer& peer) const { return awake_.index_of(peer); }
 
+  // What the peer has said of its NIC `i`.
+  [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
+    if (i < peer.nics.size()) return peer.nics[i];
+    return more_nics_[place_of(peer) * kMoreNics + i - peer.nics.size()];
+  }
+
   // Replaces the Peer by its record.
   void put_to_rest(std::uint32_t index, const RestingPeer& record) {
     Name& name = names_.at(index);
@@ -177,6 +185,8 @@ class PeerTable {
 
   static constexpr std::uint32_t kLast = 0x7fffffff;
 
+  static constexpr std::size_t kMoreNics = kMaxNics - std::tuple_size_v<decltype(Peer::nics)>;
+
   struct Name {
     std::uint32_t place : kPlaceBits = 0;  // in awake_ or resting_
     std::uint32_t uses : kPlaceBits = 0;   // how often it named another peer
@@ -214,7 +224,8 @@ class PeerTable {
   Slab<Name> names_;
   Slab<Peer> awake_;
   Slab<RestingPeer> resting_;
-  Untouched<std::uint32_t> buckets_;  // a power of two: the first of each chain
+  Untouched<wire::NicRecord> more_nics_;  // for peers with more than Peer::nics holds, by place
+  Untouched<std::uint32_t> buckets_;      // a power of two: the first of each chain
 };
 
 static_assert(sizeof(RestingPeer) + PeerTable::kBytesBeside <= 512);

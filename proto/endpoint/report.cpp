@@ -11,10 +11,10 @@ EndpointStats Endpoint::stats() const {
   EndpointStats stats = core_->turn.counters;
   stats.operations_pending = core_->turn.operations.live();
   stats.packets_in_flight = core_->in_flight;
-  stats.messages_unmatched = core_->unmatched;
+  stats.messages_unmatched = core_->descriptors.unmatched();
   stats.messages_claimed = core_->claims;
   stats.sends_unreleased = core_->unreleased;
-  stats.buffers_in_use = core_->pool.in_use();
+  stats.buffers_in_use = core_->sender.buffers_in_use();
   stats.unexpected_bytes_held = core_->payloads.bytes_held();
   stats.peers_awake = core_->peers.awake();
   stats.peers_at_rest = core_->peers.at_rest();

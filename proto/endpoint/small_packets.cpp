@@ -23,23 +23,12 @@ wire::EnvelopePart envelope_of(const OutgoingMessage& message) {
   return part;
 }
 
-bool Endpoint::Core::send_one(std::size_t nic, const TxPacket& packet) {
-  if (nics[nic].nic->tx_burst(std::span(&packet, 1)) == 1) {
-    nics[nic].give(turn.now(), packet.header_bytes + packet.payload_bytes);
-    nics[nic].gathers = true;
-    return true;
-  }
-  ++turn.counters.nic_backpressure;
-  pool.give(std::span(&packet.buffer, 1));
-  return false;
-}
-
 // Asks for the status of a message. After asking in vain it uses more pairs of NICs.
 void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
-  PacketBuffer* buffer = nullptr;
-  if (pool.take(std::span(&buffer, 1)) == 0) return;
-  const Ways ways = ways_of_question(peer, message.asked);
+  PacketBuffer* const buffer = sender.take_buffer();
+  if (buffer == nullptr) return;
+  const Ways ways = control_routes.ways_of_question(peer, message.asked);
   wire::PacketWriter writer(*buffer);
   writer.begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token,
                to_wire(peer.floor));
@@ -51,16 +40,15 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   writer.part(envelope);
   ++turn.counters.message_probes_sent;
   if (turn.tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
-  (void)send_by(peer, *buffer, writer, ways);
+  (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
 bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   if (path.sent.room() < 2) trim(path, turn.now());
-  const RemoteHandle to = remote(peer, path.local_nic, path.remote_nic);
-  PacketBuffer* buffer = nullptr;
-  if (to == kNoRemote || reserve_records(path, 1) == 0 || pool.take(std::span(&buffer, 1)) == 0) {
-    return false;
-  }
+  const RemoteHandle to = sender.remote(peer, pair_of(path));
+  if (to == kNoRemote || reserve_records(path, 1) == 0) return false;
+  PacketBuffer* const buffer = sender.take_buffer();
+  if (buffer == nullptr) return false;
   const std::uint64_t number = path.sent.next();
   wire::PacketWriter writer(*buffer);
   wire::CommonHeader& header = writer.begin(wire::PacketType::probe, peer.remote_index,
@@ -73,17 +61,16 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   header.flags = wire::kFlagAckNow;
   if (path.unanswered >= kInsistsAfter) header.flags |= wire::kFlagInsists;
   if (nics[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
-  const auto padding = full ? std::span<const std::byte>(probe_padding).first(peer.fragment_bytes)
-                            : std::span<const std::byte>{};
+  const auto padding = sender.padding(full ? peer.fragment_bytes : 0);
   TxPacket packet;
   packet.buffer = buffer;
-  packet.header_bytes = writer.finish(checksum, padding);
+  packet.header_bytes = sender.finish(writer, padding);
   packet.payload = padding.data();
   packet.payload_bytes = static_cast<std::uint32_t>(padding.size());
   packet.remote = to;
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
-  if (!send_one(path.local_nic, packet)) {
+  if (!sender.send_one(path.local_nic, packet)) {
     path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false, false);
     return false;
   }

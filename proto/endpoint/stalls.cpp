@@ -57,7 +57,7 @@ void Endpoint::Core::watch_progress(Peer& peer) {
     look_at(message.moved, awaited(message, peer.newest_acked_sent > since));
   });
   // A dropped message waits for room here, and so do those behind it.
-  const bool turned_away = starved.contains(peers, index_of(peer));
+  const bool turned_away = descriptors.is_starved(peer);
   peer.incoming.for_each([&](std::uint64_t, std::uint32_t entry) {
     if (is_finished_entry(entry)) return;
     const IncomingMessage& message = incoming.at(entry);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records for the caller's trace hook (hawser/trace.hpp). All of these are called only if tracing()
 // is true, so that without a hook the cost is a branch.
-#include "hawser/trace.hpp"
+#include "proto/endpoint/trace.hpp"
 
 #include <algorithm>
 
@@ -43,12 +43,26 @@ std::uint32_t cut(std::uint64_t bytes) {
 
 }  // namespace
 
-TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer) const {
+TraceRecord record_of(TraceKind kind, const Peer& peer) {
   TraceRecord record;
   record.kind = kind;
   record.endpoint_id = peer.remote_id;
-  record.peer = index_of(peer);
+  record.peer = peer.index;
   return record;
+}
+
+TraceRecord record_of(TraceKind kind, const Peer& peer, const IncomingMessage& message,
+                      std::uint32_t fragment) {
+  TraceRecord record = record_of(kind, peer);
+  record.operation = static_cast<std::uint64_t>(message.operation);
+  record.message = message.number;
+  record.fragment = fragment;
+  record.bytes = cut(message.bytes);
+  return record;
+}
+
+TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer) const {
+  return record_of(kind, peer);
 }
 
 TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path& path) const {
@@ -139,11 +153,7 @@ void Endpoint::Core::trace_send(TraceKind kind, const OutgoingMessage& message, 
 void Endpoint::Core::trace_receive(TraceKind kind, const IncomingMessage& message,
                                    std::uint8_t cause, std::uint32_t fragment,
                                    std::uint32_t detail) const {
-  TraceRecord record = traced(kind, peers.at(message.peer));
-  record.operation = static_cast<std::uint64_t>(message.operation);
-  record.message = message.number;
-  record.fragment = fragment;
-  record.bytes = cut(message.bytes);
+  TraceRecord record = record_of(kind, peers.at(message.peer), message, fragment);
   record.cause = cause;
   record.detail = detail;
   turn.trace(record);

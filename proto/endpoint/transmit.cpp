@@ -216,14 +216,14 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   } else {
     writer.part(envelope_of(message));
   }
-  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) piggyback(peer, writer);
+  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) outbox.piggyback(peer, writer);
   packet = TxPacket{};
   packet.buffer = &buffer;
   packet.remote = burst.remote;
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
   if (message.fragments == 1 && pack_others(peer, pick, writer, packet)) return;
-  packet.header_bytes = writer.finish(checksum, payload);
+  packet.header_bytes = sender.finish(writer, payload);
   packet.payload = payload.data();
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.cookie = pick.message;
@@ -299,7 +299,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
   hear_news(peer);
-  const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * burst_packets;
+  const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender.limits().burst_packets;
   if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
   const Time others = std::exchange(pace.data_at, kNever);
   Path* path = choose_path(peer, want_bytes);
@@ -312,13 +312,13 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
     return awaits_way(*this, peer) ? Sent::refused : Sent::blocked;
   }
   burst.size = 0;
-  burst.remote = remote(peer, path->local_nic, path->remote_nic);
+  burst.remote = sender.remote(peer, pair_of(*path));
   if (burst.remote == kNoRemote) {
     (void)has_way(peer, *path);
     return Sent::more;  // over another path
   }
   const std::size_t limit =
-      pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
+      sender.take_buffers(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;
   while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
     write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],
@@ -328,8 +328,8 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   const std::size_t accepted =
       burst.size == 0
           ? 0
-          : nics[path->local_nic].nic->tx_burst(std::span(burst.packets).first(burst.size));
-  pool.give(std::span(burst.buffers).subspan(accepted, limit - accepted));
+          : sender.send_burst(path->local_nic, std::span(burst.packets).first(burst.size));
+  sender.give_buffers(std::span(burst.buffers).subspan(accepted, limit - accepted));
   for (std::size_t i = 0; i < accepted; ++i) {
     commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
   }
@@ -338,7 +338,6 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
     unpick(*this, peer, burst.picks[i]);
   }
   if (accepted > 0) {
-    nics[path->local_nic].gathers = true;
     peer.told_floor = peer.floor;
     const OutgoingMessage& last = outgoing.at(burst.picks[accepted - 1].message);
     path->prompt = last.next_fragment == last.fragments;

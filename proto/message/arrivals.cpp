@@ -68,7 +68,7 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
   }
   if (const auto entry = peer.incoming.get(number)) {
     if (!is_finished_entry(*entry)) return &incoming.at(*entry);
-    say_status(peer, number, status_of_entry(*entry));
+    outbox.add_status(peer, number, status_of_entry(*entry));
     if (packet.type == wire::PacketType::data) {
       ++turn.counters.duplicate_fragments;
       drop(DropReason::duplicate_fragment);
@@ -78,22 +78,20 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
   return make_incoming(peer, number, *packet.envelope);
 }
 
-// Messages without a receive have max_receive_messages descriptors. Each peer has one more, for its
-// lowest unprocessed number. Otherwise messages beyond a gap could keep out the one that fills it.
 // A matched message uses its receive's own descriptor. A message that a receive waits for therefore
 // always finds one, even if others flood this endpoint with unexpected messages.
 bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id) {
   const bool lowest = number == peer.next_to_process;
   bool in_reserve = false;
-  if (unmatched - starved.reserves_used >= turn.tunables.max_receive_messages) {
+  if (descriptors.all_taken()) {
     const UnexpectedEntry entry{.peer = id_of(peer),
                                 .number = number,
                                 .channel = envelope.channel,
                                 .tag = envelope.tag,
                                 .bytes = envelope.length(),
                                 .immediate = envelope.immediate};
-    in_reserve = lowest && !peer.reserve_used;
+    in_reserve = lowest && descriptors.has_reserve(peer);
     if (!in_reserve && !(lowest && matching.is_wanted(entry))) return false;
   }
   IncomingMessage* message = incoming.try_allocate(id);
@@ -101,11 +99,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   message->peer = index_of(peer);
   message->number = number;
   message->in_reserve = in_reserve;
-  if (in_reserve) {
-    peer.reserve_used = true;
-    ++starved.reserves_used;
-  }
-  ++unmatched;
+  descriptors.take(peer, in_reserve);
   ++peer.messages;
   ++peer.half_messages;
   return true;
@@ -113,16 +107,7 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
 
 // A message is no longer unmatched: it was matched, or is gone.
 void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
-  HAWSER_ASSERT(unmatched > 0);
-  --unmatched;
-  Peer& peer = peers.at(message.peer);
-  const bool in_reserve = std::exchange(message.in_reserve, false);
-  if (in_reserve) {
-    HAWSER_ASSERT(starved.reserves_used > 0);
-    peer.reserve_used = false;
-    --starved.reserves_used;
-  }
-  descriptor_freed(peer, in_reserve);
+  descriptors.give_back(peers.at(message.peer), std::exchange(message.in_reserve, false));
 }
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
@@ -133,7 +118,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
   }
   SlabId id;
   if (!take_descriptor(peer, number, envelope, id)) {
-    note_starved(peer, number);
+    descriptors.turn_away(peer, number);
     drop(DropReason::no_descriptor);
     return nullptr;
   }
@@ -181,7 +166,7 @@ void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
   const auto entry = peer.incoming.get(number);
   if (entry && is_finished_entry(*entry)) {
     ++turn.counters.duplicate_fragments;
-    say_status(peer, number, status_of_entry(*entry));
+    outbox.add_status(peer, number, status_of_entry(*entry));
     return drop(DropReason::duplicate_fragment);
   }
   drop(before(number, peer.remote_floor) ? DropReason::below_floor : DropReason::bad_slot);
@@ -196,19 +181,19 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (message->matched) {
     const bool stands_still = message->no_room && message->granted == 0;
     const bool missing = !stands_still && message->arrived.claimed() < message->may_come;
-    if (message->granted > 0) say_grant(*message);
+    if (message->granted > 0) outbox.add_grant(peer, *message);
     if (missing) request_missing(*message);
     if (!missing && message->granted == 0) {  // its turn will come
-      say_status(peer, message->number, wire::MessageStatus::pending);
+      outbox.add_status(peer, message->number, wire::MessageStatus::pending);
     }
   } else if (message->no_room) {
-    say_status(peer, message->number, wire::MessageStatus::no_room);
+    outbox.add_status(peer, message->number, wire::MessageStatus::no_room);
   } else if (message->arrived.complete()) {
-    say_status(peer, message->number, wire::MessageStatus::accepted);
+    outbox.add_status(peer, message->number, wire::MessageStatus::accepted);
   } else if (message->arrived.claimed() < message->may_come) {
     request_missing(*message);
   } else {
-    say_status(peer, message->number, wire::MessageStatus::pending);
+    outbox.add_status(peer, message->number, wire::MessageStatus::pending);
   }
 }
 
@@ -219,15 +204,15 @@ void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
   if (before(number, peer.remote_floor)) return drop(DropReason::below_floor);
   if (!peer.incoming.in_window(number)) return drop(DropReason::beyond_window);
   if (const auto entry = peer.incoming.get(number)) {
-    owe_soon(peer);  // the sender waits for the answer
-    if (is_finished_entry(*entry)) return say_status(peer, number, status_of_entry(*entry));
+    outbox.schedule_soon(peer);  // the sender waits for the answer
+    if (is_finished_entry(*entry)) return outbox.add_status(peer, number, status_of_entry(*entry));
     IncomingMessage& message = incoming.at(*entry);
     if (message.matched || message.claimed || message.kept) {
       message.kept = true;  // even if the claim ends: an older envelope may still come
-      return say_status(peer, number, wire::MessageStatus::matched);
+      return outbox.add_status(peer, number, wire::MessageStatus::matched);
     }
     if (message.arrived.complete() && !message.delivered_level) {
-      return say_status(peer, number, wire::MessageStatus::accepted);
+      return outbox.add_status(peer, number, wire::MessageStatus::accepted);
     }
     if (message.processed) HAWSER_ASSERT(matching.remove_message(*entry));
     free_incoming(message);
@@ -242,8 +227,8 @@ void Endpoint::Core::bury(Peer& peer, std::uint64_t number) {
   if (!peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
     return drop(DropReason::no_descriptor);  // the sender asks again
   }
-  say_status(peer, number, kStatus);
-  owe_soon(peer);  // others may wait for the floor
+  outbox.add_status(peer, number, kStatus);
+  outbox.schedule_soon(peer);  // others may wait for the floor
   if (number == peer.next_to_process) process_in_order(peer);
 }
 
@@ -263,7 +248,7 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
   if (stores && (is_stopped || !payloads.store(message.first_chunk, begin, packet.payload))) {
     message.no_room = true;
     ++turn.counters.no_room_answers;
-    say_status(peer, message.number, wire::MessageStatus::no_room);
+    outbox.add_status(peer, message.number, wire::MessageStatus::no_room);
     return drop(DropReason::no_room);
   }
   const FragmentBitmap::Claim claim = message.arrived.claim(fragment);
@@ -308,8 +293,8 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   const bool counts = peer.state == SessionState::ready && !message.outlives &&
                       !before(message.number, peer.remote_floor);
   if (!message.matched) {
-    if (counts) say_status(peer, message.number, wire::MessageStatus::accepted);
-    owe_soon(peer);
+    if (counts) outbox.add_status(peer, message.number, wire::MessageStatus::accepted);
+    outbox.schedule_soon(peer);
     return;
   }
   const bool whole = message.bytes <= message.buffer_bytes;
@@ -323,8 +308,8 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
     const bool kept =
         peer.incoming.set(message.number, kFinishedEntry | static_cast<std::uint32_t>(status));
     HAWSER_ASSERT(kept);  // the entry was there
-    say_status(peer, message.number, status);
-    owe_soon(peer);
+    outbox.add_status(peer, message.number, status);
+    outbox.schedule_soon(peer);
   }
   --peer.open_receives;
   free_incoming(message);
@@ -336,12 +321,12 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
   if (message.claimed) unclaim(message);
   if (!message.matched) {
     give_back_unmatched(message);
-    store_moves();
+    descriptors.note_store_moves();
   }
   payloads.drop(message.first_chunk);
   leave_grants(message);
   message.arrived.release();
-  if (peer.to_say.contains(incoming, index)) peer.to_say.remove(incoming, index);
+  outbox.withdraw(peer, message);
   incoming_timers.remove(index);
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;

@@ -33,7 +33,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   const wire::EnvelopePart& envelope = *packet.envelope;
   const std::size_t bytes = packet.payload.size();
   if (number != peer.next_to_process || packet.fragment->fragment != 0 ||
-      envelope.length() != bytes || bytes > peer.fragment_bytes || !starved.empty() ||
+      envelope.length() != bytes || bytes > peer.fragment_bytes || descriptors.any_starved() ||
       !peer.incoming.has_place_for(number)) {
     return false;
   }
@@ -46,7 +46,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   if (receive == nullptr) return false;
   note_unposted(*receive);
   ++peer.next_to_process;
-  peer.solicit_backoff = 0;
+  descriptors.note_processed(peer);
   const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
   if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
   turn.counters.data_bytes_received += bytes;
@@ -58,8 +58,8 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   const bool was_set =
       peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
   HAWSER_ASSERT(was_set);
-  say_status(peer, number, status);
-  owe_soon(peer);
+  outbox.add_status(peer, number, status);
+  outbox.schedule_soon(peer);
   const Hint hint = group_of(envelope, *receive);
   if (groups.note_complete(envelope.channel, hint)) raise_group(envelope.channel, hint);
   if (peer.incoming.get(peer.next_to_process)) process_in_order(peer);

@@ -54,7 +54,7 @@ void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grante
 
 std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const {
   const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::max<std::uint64_t>(turn.tunables.grant_window_bytes / fragment_bytes, 1),
+      std::max<std::uint64_t>(turn.tunables.grant_window_bytes / sender.limits().fragment_bytes, 1),
       FragmentBitmap::kSpan - BlockPool::kBlockBits));
   const std::uint32_t first = message.arrived.first_missing();
   if (message.fragments - first <= window) return message.fragments;
@@ -195,7 +195,7 @@ void Endpoint::Core::raise_group(std::uint16_t channel, const Hint& hint) {
 }
 
 void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes) {
-  const Peer& peer = peers.at(grantee.peer);
+  Peer& peer = peers.at(grantee.peer);
   const std::uint32_t from =
       is_stopped(message) ? message.arrived.first_missing() : message.may_come;
   const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.fragment_bytes, 1);
@@ -211,22 +211,18 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   // The sender continues behind the last fragment that is here, so missing ones before it need a
   // request.
   const std::uint32_t hole = message.arrived.first_missing();
-  if (is_stopped(message) && message.arrived.claimed() > hole) message.say_request = true;
+  const bool lacks_some = is_stopped(message) && message.arrived.claimed() > hole;
   message.granted = message.may_come = up_to;
   message.moved = coarse(turn.now());
   regrade(message);
   if (message.expect_at == kNever) expect(message, true);
-  say_grant(message);
-}
-
-void Endpoint::Core::say_grant(IncomingMessage& message) {
-  message.say_grant = true;
-  say(peers.at(message.peer), message);
+  outbox.add_grant(peer, message);
+  if (lacks_some) outbox.add_request(peer, message);
 }
 
 void Endpoint::Core::grant_oldest() {
   const std::uint64_t part =
-      std::max<std::uint64_t>(grants.budget.bytes() / kOldestPart, fragment_bytes);
+      std::max<std::uint64_t>(grants.budget.bytes() / kOldestPart, sender.limits().fragment_bytes);
   // Beyond the budget by only a few such parts, as the oldest may be another one every turn.
   if (grants.budget.awaited() >= grants.budget.bytes() + kMostParts * part) return;
   for (int i = 0; i < kMostQuiet && !grants.by_age.empty(); ++i) {
@@ -249,8 +245,9 @@ void Endpoint::Core::give_grants() {
   if (grants.grantees.size() == 0) return;
   grants.budget.end_round(turn.now(), std::max(grants.response.smoothed(), turn.granularity));
   grant_oldest();
-  const std::uint64_t step = std::clamp<std::uint64_t>(
-      grants.budget.bytes() / kOldestPart, fragment_bytes, kMostAtOnce * fragment_bytes);
+  const std::uint64_t step =
+      std::clamp<std::uint64_t>(grants.budget.bytes() / kOldestPart, sender.limits().fragment_bytes,
+                                kMostAtOnce * sender.limits().fragment_bytes);
   for (std::size_t rank = kGrantRanks; rank-- > 0;) {
     auto& queue = grants.waiting[rank];
     while (!queue.empty()) {

@@ -63,8 +63,8 @@ struct IncomingMessage {
   bool matched = false;
   bool no_room = false;  // payload was dropped; the sender waits for a grant
   bool all_sent = false;
-  bool say_grant = false;  // in the next control packet
-  bool say_request = false;
+  bool grant_due = false;  // this and the next are the outbox's
+  bool request_due = false;
 
   // The matched receive.
   OperationId operation = kNoOperation;
@@ -82,17 +82,9 @@ struct IncomingMessage {
   bool expect_put_off = false;
   bool paced = false;   // matched, and not all of it comes unasked
   GrantRank rank{};     // while it wants a grant
-  ListLink say_link;    // on the peer's list of messages with a grant or request due
+  ListLink due_link;    // on the peer's list of messages with a grant or request due
   ListLink grant_link;  // on the list of its peer's messages that want a grant
   ListLink age_link;    // on the list of all that do
-};
-
-// The same status of `run` messages with consecutive numbers.
-struct PendingStatus {
-  std::uint64_t number = 0;
-  wire::MessageStatus status{};
-  std::uint16_t run = 1;
-  ListLink link;
 };
 
 }  // namespace hawser::proto

@@ -59,7 +59,7 @@ bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& wri
   turn.counters.data_bytes_sent += first.bytes;
   writer.header().type = wire::PacketType::packed;
   packet.header_bytes =
-      writer.finish(checksum, row.bytes()) + static_cast<std::uint32_t>(row.bytes().size());
+      sender.finish(writer, row.bytes()) + static_cast<std::uint32_t>(row.bytes().size());
   return true;
 }
 

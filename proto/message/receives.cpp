@@ -27,18 +27,11 @@ void Endpoint::Core::process_in_order(Peer& peer) {
     const auto entry = peer.incoming.get(peer.next_to_process);
     if (!entry) break;
     ++peer.next_to_process;
-    peer.solicit_backoff = 0;
-    if (peer.solicit_at != kNever && !before(peer.next_to_process, peer.starved_to)) {
-      no_longer_starved(peer);
-    }
+    descriptors.note_processed(peer);
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
   }
-  // The endpoint dropped the next message when it was not the lowest one. The lowest one may take
-  // the reserve, or the descriptor of a receive that waits for it. Therefore the endpoint solicits
-  // it at once.
-  const bool asked = before(peer.next_to_process, peer.solicited_to);
-  if (peer.solicit_at != kNever && !asked) solicit(peer);
+  descriptors.solicit_lowest(peer);
 }
 
 // The message's turn to match has come.
@@ -80,33 +73,6 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   touch(peer);
 }
 
-namespace {
-
-// For a receive that waits because no message here matches. A peer's lowest number needs no other
-// descriptor, so it is solicited if it was dropped.
-template <class Core>
-void solicit_for_receive(Core& core, PeerId from) {
-  constexpr int kMostAsked = 8;
-  const auto ask = [&core](std::uint32_t index) {
-    Peer& peer = core.peers.at(index);
-    if (!peer.reserve_used || peer.incoming.get(peer.next_to_process)) return;
-    peer.solicited_to = peer.next_to_process;
-    core.solicit(peer);
-  };
-  if (from != kAnyPeer) {
-    if (core.starved.contains(core.peers, peer_place(from))) ask(peer_place(from));
-    return;
-  }
-  std::uint32_t index = core.starved.front();
-  for (int left = kMostAsked; left > 0 && index != kNoIndex; --left) {
-    const std::uint32_t following = core.starved.next(core.peers, index);
-    ask(index);
-    index = following;
-  }
-}
-
-}  // namespace
-
 void Endpoint::Core::post_receive(const ReceiveRequest& request) {
   const PostedReceive receive{.operation = request.operation,
                               .peer = request.peer,
@@ -117,7 +83,7 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
                               .bytes = request.bytes,
                               .options = request.options};
   if (const auto found = matching.post(receive)) {
-    store_moves();
+    descriptors.note_store_moves();
     match(incoming.at(found->rx_message), receive);
   } else {
     if (request.peer != kAnyPeer) {
@@ -125,11 +91,10 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
       ++peer.posted_receives;
       touch(peer);
     }
-    if (!starved.empty()) solicit_for_receive(*this, request.peer);
+    if (descriptors.any_starved()) descriptors.note_waiting_receive(request.peer);
   }
-  if (store_full_since != Time{}) {
-    store_judged_at =
-        earlier(store_judged_at, turn.now() + milliseconds(turn.tunables.peer_timeout_ms));
+  if (descriptors.full_since() != Time{}) {
+    descriptors.judge_by(turn.now() + milliseconds(turn.tunables.peer_timeout_ms));
   }
 }
 
@@ -163,7 +128,7 @@ void Endpoint::Core::unclaim(IncomingMessage& message) {
 
 void Endpoint::Core::receive_claimed(IncomingMessage& message, const ReceiveRequest& request) {
   unclaim(message);
-  store_moves();
+  descriptors.note_store_moves();
   match(message, {.operation = request.operation,
                   .data = request.data,
                   .bytes = request.bytes,
@@ -176,7 +141,7 @@ void Endpoint::Core::put_back(IncomingMessage& message) {
   entry.age = message.age;
   if (const PostedReceive* receive = matching.arrive(entry)) {
     note_unposted(*receive);
-    store_moves();
+    descriptors.note_store_moves();
     match(message, *receive);
   }
 }

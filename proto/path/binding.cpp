@@ -42,7 +42,7 @@ void Endpoint::Core::pair_nics(Peer& peer) {
   const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
                        turn.tunables.max_path_slots,
                        [&](std::size_t local, std::size_t remote_nic) {
-                         return can_address(peer, local, remote_nic);
+                         return sender.can_address(peer, local, remote_nic);
                        });
   peer.pairs = pairs.all();
   peer.pair_count = static_cast<std::uint8_t>(pairs.size());
@@ -160,7 +160,7 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   begin_epoch(peer, slot);
   peer.paths[slot] = id.index;
   peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
-  peer.doubted = static_cast<std::uint16_t>(peer.doubted & ~(1u << slot));
+  ControlRoutes::forget_slot(peer, slot);
   path->slot = static_cast<std::uint8_t>(slot);
   path->generation = peer.generations[slot];
   path->local_nic = local;

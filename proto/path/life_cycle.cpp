@@ -30,7 +30,7 @@ Duration longer(Duration interval, const Tunables& tunables) {
 // Whether the path's driver knows the way. It may have to ask the network first. An UP path waits
 // for that as long as for an answer, and then goes DOWN.
 bool Endpoint::Core::has_way(Peer& peer, Path& path) {
-  if (remote(peer, path.local_nic, path.remote_nic) != kNoRemote) {
+  if (sender.remote(peer, pair_of(path)) != kNoRemote) {
     if (path.without_way) path.probe_at = kNever;
     path.without_way = false;
     return true;
@@ -134,8 +134,8 @@ void Endpoint::Core::seek(Peer& peer) {
 // holds even if the peer reported that its NIC is away: the report that it is back may be lost.
 void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
   if (any_path_works(peer) || !nics[local].up) return;
-  if (!takes_full_packets(peer, nic_of(peer, remote_nic))) return;
-  if (!can_address(peer, local, remote_nic)) return;
+  if (!takes_full_packets(peer, peers.nic_of(peer, remote_nic))) return;
+  if (!sender.can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
   Path* heard_last = nullptr;  // the one heard longest ago
   for (const std::uint32_t index : peer.paths) {
@@ -195,7 +195,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
   // If the peer reported the NIC's return, the report got lost.
   if (returned && !is_up(peer, path.remote_nic)) {
-    nic_of(peer, path.remote_nic).state = 1;
+    peers.nic_of(peer, path.remote_nic).state = 1;
     want_verdicts();
   }
   path.state = PathState::up;
@@ -264,8 +264,8 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   std::uint32_t least = kNoIndex;
   for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
     const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
-    if ((taken >> remote & 1) != 0 || !can_address(peer, local, remote)) continue;
-    if (!is_first && !takes_full_packets(peer, nic_of(peer, remote))) continue;
+    if ((taken >> remote & 1) != 0 || !sender.can_address(peer, local, remote)) continue;
+    if (!is_first && !takes_full_packets(peer, peers.nic_of(peer, remote))) continue;
     std::uint32_t load = 0;
     if (!is_first) {
       const std::uint32_t turns = 2 * peer.remote_nics;
@@ -320,7 +320,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
-  if (remote(peer, path.local_nic, path.remote_nic) == kNoRemote) return ask_the_way(peer, path);
+  if (sender.remote(peer, pair_of(path)) == kNoRemote) return ask_the_way(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
     path.probe_interval = longer(path.probe_interval, turn.tunables);
@@ -354,7 +354,7 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
     if (other.local_nic == path.local_nic) {
       bridged |= other.state == PathState::up;
     } else if (other.state == PathState::up && nics[other.local_nic].up && other.any_acked &&
-               can_address(peer, other.local_nic, path.remote_nic)) {
+               sender.can_address(peer, other.local_nic, path.remote_nic)) {
       local = other.local_nic;
     }
   });
@@ -404,7 +404,7 @@ void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) 
   std::uint32_t& newest = peer.remote_nic_sequences[state.nic];
   if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
   newest = state.sequence;
-  nic_of(peer, state.nic).state = state.state;
+  peers.nic_of(peer, state.nic).state = state.state;
   doubt_unbound(peer, state.nic, false);
   want_verdicts();
   for (const std::uint32_t index : std::array(peer.paths)) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <span>
 
 #include "proto/base/time.hpp"
 #include "proto/nic.hpp"
@@ -99,15 +98,6 @@ struct Pace {
 // The number of lanes: the entropies over which a path's packets spread.
 [[nodiscard]] inline std::uint16_t lanes_of(const NicCaps& caps) {
   return std::bit_floor(std::clamp<std::uint16_t>(caps.entropies, 1, kMostLanes));
-}
-
-// Called at both ends of each turn, and at once where no turn need follow.
-inline void flush(std::span<LocalNic> nics) {
-  for (LocalNic& local : nics) {
-    if (!local.gathers) continue;
-    local.gathers = false;
-    local.nic->flush();
-  }
 }
 
 }  // namespace hawser::proto

@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequenced packets that arrive on a path: which are new, and whether an acknowledgement is urgent.
+// Sequenced packets that arrive on a path: which are new.
 // A datagram that comes twice is dropped by its path number (note_arrival). A fragment that comes
 // twice, or belongs to a finished message, is dropped in message/arrivals.cpp. The floor and the
 // blocks of a duplicate are applied all the same, because applying them twice changes nothing.
 //
-// No timer here: it arms `ack_at` of the peer at the first unacknowledged packet, max_ack_delay
-// later (endpoint/outbox.cpp).
-#include <algorithm>
-
+// No timer here: the outbox arms one at the first unacknowledged packet (endpoint/outbox.hpp).
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
 
 namespace hawser::proto {
-
-namespace {
-
-// A sender has about its window in flight. With few acknowledgements in a round trip it sends in
-// bursts, and learns late.
-constexpr std::uint64_t kAcksInAWindow = 4;
-constexpr std::uint64_t kFewest = 2;
-constexpr std::uint8_t kMostCounted = 255;
-std::uint64_t packets_per_ack(std::uint64_t under_way) {
-  return std::max(under_way / kAcksInAWindow, kFewest);
-}
-
-}  // namespace
 
 // Enters a sequenced packet into its path's window. False: drop the packet, as it was seen before,
 // or is of an older generation.
@@ -59,10 +43,8 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   const std::uint64_t number = expand(header.path_number, path.window.largest() + 1);
   const std::uint64_t largest = path.window.largest();
   const auto insertion = path.window.insert(number);
-  owe(peer);
-  path.ack_due = true;
   if (insertion.arrival != PathWindow::Arrival::fresh) {
-    peer.ack_now = true;  // its ack may have been lost
+    outbox.acknowledge_again(peer, path);
     drop(DropReason::old_path_number);
     return false;
   }
@@ -82,23 +64,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   grants.budget.on_arrival(packet.payload.size());
 
   allowance.count(peer.active_epoch);
-  // A packet that was overtaken is reported at once too, before its sender takes it for lost. On
-  // paths with several lanes overtaking means nothing.
-  const bool in_order = (header.flags & wire::kFlagSprayed) == 0;
-  if (path.unacknowledged < kMostCounted) ++path.unacknowledged;
-  if (++peer.unacknowledged >= turn.tunables.ack_every_packets ||
-      (in_order ? insertion.new_gap || before(number, largest)
-                : path.unacknowledged >= packets_per_ack(header.path_back)) ||
-      (header.flags & wire::kFlagAckNow) != 0) {
-    peer.ack_now = true;
-  }
-  if ((header.flags & wire::kFlagAllSent) != 0) owe_soon(peer);
-  if ((header.flags & wire::kFlagAckNow) != 0) {
-    peer.raise_ways(Ways::two);
-    peer.say_finals = true;
-  }
-  if (peer.ack_at == kNever)
-    peer.ack_at = turn.now() + microseconds(turn.tunables.max_ack_delay_us);
+  outbox.acknowledge(peer, path, header, insertion.new_gap || before(number, largest));
   ++turn.counters.data_packets_received;
   if (turn.tracing()) trace_arrival(peer, packet, path, number);
   return true;

@@ -16,12 +16,6 @@
 
 namespace hawser::proto {
 
-void Endpoint::Core::close_remotes(Peer& peer, std::size_t remote_nic) {
-  remotes.close_to(peer.remotes, remote_nic, [&](std::size_t local, RemoteHandle handle) {
-    nics[local].nic->close_remote(handle);
-  });
-}
-
 // Tells the peer our NICs' addresses: at once over every NIC of either end; then, until it answers,
 // over all pairs in turn.
 void Endpoint::Core::announce(Peer& peer) {
@@ -31,7 +25,7 @@ void Endpoint::Core::announce(Peer& peer) {
   peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
   peer.call_at = turn.now() + peer.call_interval;
   for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
-    send_session(peer, wire::PacketType::hello, peer.pairs[i].local, peer.pairs[i].remote, 0);
+    send_session(peer, wire::PacketType::hello, peer.pairs[i], 0);
   }
   touch(peer);
 }
@@ -41,9 +35,9 @@ void Endpoint::Core::announce(Peer& peer) {
 void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
   if (records.size() != peer.remote_nics) return drop(DropReason::bad_field);
   for (std::size_t i = 0; i < records.size(); ++i) {
-    wire::NicRecord& known = nic_of(peer, i);
+    wire::NicRecord& known = peers.nic_of(peer, i);
     if (known.address == records[i].address) continue;
-    close_remotes(peer, i);
+    sender.close_remotes(peer, i);
     known = records[i];
     const bool fits = takes_full_packets(peer, known);
     known.state = fits ? 1 : 0;

@@ -50,12 +50,12 @@ wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketT
 // Sends CLOSED or RESET.
 void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags,
                                   Ways ways) {
-  PacketBuffer* buffer = nullptr;
-  if (pool.take(std::span(&buffer, 1)) == 0) return;
+  PacketBuffer* const buffer = sender.take_buffer();
+  if (buffer == nullptr) return;
   ++session_sequence;
-  wire::PacketWriter writer(*buffer, control_bytes);
+  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   begin_closing(peer, type, writer).flags = flags;
-  (void)send_by(peer, *buffer, writer, ways);
+  (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
 // Sends all final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay
@@ -64,21 +64,19 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_
 void Endpoint::Core::send_close(Peer& peer) {
   const Ways ways = std::exchange(peer.close_sent, true) ? Ways::all : Ways::one;
   ++session_sequence;
-  PacketBuffer* buffer = nullptr;
-  if (pool.take(std::span(&buffer, 1)) == 0) return;
-  wire::PacketWriter writer(*buffer, control_bytes);
+  PacketBuffer* buffer = sender.take_buffer();
+  if (buffer == nullptr) return;
+  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
   std::uint8_t index = 0;
   peer.incoming.for_each([&](std::uint64_t number, std::uint32_t entry) {
     const auto status = final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
     if (index + 1u == Peer::kMaxCloseParts) return;
-    (void)send_by(peer, *buffer, writer, ways);
-    if (pool.take(std::span(&buffer, 1)) == 0) {
-      buffer = nullptr;
-      return;
-    }
-    writer = wire::PacketWriter(*buffer, control_bytes);
+    (void)control_routes.send(peer, ways, *buffer, writer);
+    buffer = sender.take_buffer();
+    if (buffer == nullptr) return;
+    writer = wire::PacketWriter(*buffer, sender.limits().control_bytes);
     part = &begin_closing(peer, wire::PacketType::close, writer);
     part->part = ++index;
     const bool fits = writer.status(to_wire(number), *status);
@@ -86,7 +84,7 @@ void Endpoint::Core::send_close(Peer& peer) {
   });
   if (buffer == nullptr) return;
   part->flags = wire::kClosingLast;
-  (void)send_by(peer, *buffer, writer, ways);
+  (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
 // The peer still sends, so our CLOSE has not reached it: send one now, unless one is under way.
@@ -106,7 +104,7 @@ void Endpoint::Core::send_reset(Peer& peer) {
 }
 
 void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
-  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
   const wire::ClosingPart& closing_part = *packet.closing;
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
   if (is_called(peer) && packet.type == wire::PacketType::reset &&
@@ -174,7 +172,7 @@ void Endpoint::Core::progress_closing() {
     unanswered |= ready && !peer.close_answered;
     if (peer.state == SessionState::failed || peer.close_sent) return;
     if (peer.open_sends > 0) linger_until = since + timeout;
-    if (ready && something_owed(peer)) linger_until = std::max(linger_until, since + timeout / 2);
+    if (ready && outbox.has_due(peer)) linger_until = std::max(linger_until, since + timeout / 2);
   });
   if (turn.now() < linger_until) {
     close_wake = linger_until;

@@ -54,7 +54,7 @@ template <class Core>
 bool has_way(Core& core, Peer& peer) {
   for (std::size_t local = 0; local < core.nics.size(); ++local) {
     for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
-      if (core.remote(peer, NicPair(local, far)) != kNoRemote) return true;
+      if (core.sender.remote(peer, NicPair(local, far)) != kNoRemote) return true;
     }
   }
   return false;
@@ -101,7 +101,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
     finish_send(outgoing.at(*peer.outgoing.get(peer.outgoing.first(0))), status);
   }
   if (peer.outgoing.is_open()) advance_floor(peer);
-  no_longer_starved(peer);  // else it would be offered the descriptors that it frees
+  descriptors.forget(peer);  // else it would be offered the descriptors that it frees
   fail_receives(peer, status);
   for (const std::uint32_t index : std::array(peer.paths)) {
     if (index != kNoIndex) release_path(peer, paths.at(index));
@@ -110,18 +110,14 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
     if (index != kNoIndex) receive_paths.free(index);
     index = kNoIndex;
   }
-  while (!peer.statuses.empty()) statuses.free(peer.statuses.pop_front(statuses));
+  outbox.end_session(peer);
   if (peer.outgoing.is_open()) peer.outgoing.close();
   if (peer.incoming.is_open()) peer.incoming.close();
-  peer.call_at = peer.ack_at = peer.keepalive_at = kNever;
+  peer.call_at = peer.keepalive_at = kNever;
   peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
-  peer.unacknowledged = 0;
-  peer.nic_state_due = 0;
-  peer.ack_now = false;
   peer.questioned = false;
   const std::uint32_t index = index_of(peer);
   if (senders.contains(peers, index)) senders.remove(peers, index);
-  if (ackers.contains(peers, index)) ackers.remove(peers, index);
   peer_timers.remove(index);
   touch(peer);
   if (!verdicts.empty()) want_verdicts();
@@ -133,7 +129,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
 // even those whose turn to match has not come: the messages before them will not come any more. A
 // closing endpoint has reported the status of each message, and drops the rest.
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
-  IndexList<IncomingMessage, &IncomingMessage::say_link> kept;
+  IndexList<IncomingMessage, &IncomingMessage::due_link> kept;
   if (peer.incoming.is_open()) {
     std::uint64_t number = peer.remote_floor;
     for (std::uint32_t left = peer.incoming.size(); left > 0; ++number) {
@@ -163,14 +159,12 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
       [&](const UnexpectedEntry& entry) {
         IncomingMessage& message = incoming.at(entry.rx_message);
         if (!message.arrived.complete()) return free_incoming(message);
-        if (peer.to_say.contains(incoming, entry.rx_message)) {
-          peer.to_say.remove(incoming, entry.rx_message);
-        }
+        outbox.withdraw(peer, message);
         message.age = entry.age;  // a claimed message keeps its own, too
         message.outlives = true;
         kept.push_back(incoming, entry.rx_message);
       });
-  while (!peer.to_say.empty()) (void)peer.to_say.pop_front(incoming);  // of claimed messages
+  outbox.withdraw_messages(peer);  // those that are claimed
   while (!kept.empty()) {
     const std::uint32_t index = kept.pop_front(incoming);
     UnexpectedEntry entry = unexpected_entry(incoming.at(index), index);

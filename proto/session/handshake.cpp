@@ -96,7 +96,7 @@ bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& addr
 template <class Core>
 bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records) {
   for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.remote_nics); ++i) {
-    if (core.nic_of(peer, i).address != records[i].address) return true;
+    if (core.peers.nic_of(peer, i).address != records[i].address) return true;
   }
   return false;
 }
@@ -182,7 +182,7 @@ void Endpoint::Core::begin_calling(Peer& peer, Time at) {
 void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
   bool same = records.size() == peer.remote_nics;
   for (std::size_t i = 0; same && i < records.size(); ++i) {
-    same = nic_of(peer, i).address == records[i].address;
+    same = peers.nic_of(peer, i).address == records[i].address;
   }
   if (same) return;
   learn_nics(peer, records);
@@ -229,12 +229,11 @@ void Endpoint::Core::say_hello(Peer& peer) {
   std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
   for (; count > 0; --count) {
     NicPair pair = pair_at(peer.call_turn++ % pairs);
-    for (std::uint32_t left = pairs; left > 1 && remote(peer, pair.local, pair.remote) == kNoRemote;
-         --left) {
+    for (std::uint32_t left = pairs; left > 1 && sender.remote(peer, pair) == kNoRemote; --left) {
       pair = pair_at(peer.call_turn++ % pairs);
     }
     ++peer.calls;
-    send_session(peer, wire::PacketType::hello, pair.local, pair.remote, peer.cookie);
+    send_session(peer, wire::PacketType::hello, pair, peer.cookie);
   }
   peer.call_at = turn.now() + peer.call_interval + turn.random.jitter(peer.call_interval / 2);
   if (knows && peer.calls < pairs) return;
@@ -265,16 +264,15 @@ void Endpoint::Core::call_again(Peer& peer) {
   if (peer.calls == kQuickCalls) end_calling(peer);
 }
 
-void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_t local,
-                                  std::uint8_t remote_nic, std::uint64_t cookie) {
-  const RemoteHandle to = remote(peer, local, remote_nic);
-  PacketBuffer* buffer = nullptr;
-  if (to == kNoRemote || pool.take(std::span(&buffer, 1)) == 0) return;
+void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, NicPair over,
+                                  std::uint64_t cookie) {
+  const RemoteHandle to = sender.remote(peer, over);
+  PacketBuffer* const buffer = to == kNoRemote ? nullptr : sender.take_buffer();
+  if (buffer == nullptr) return;
   wire::PacketWriter writer(*buffer);
   const bool known = peer.remote_token != 0;
-  writer
-      .begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0, 0)
-      .slot = wire::CommonHeader::slot_byte(0, local);
+  writer.begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0,
+               0);
   wire::SessionPart part{};
   part.sender_id = endpoint_id;
   part.target_id = peer.remote_id;
@@ -294,14 +292,8 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, std::uint8_
   part.unscheduled_bytes = unscheduled_bytes;
   writer.part(part);
   for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
-  wire::sign(writer, secret());
-  TxPacket packet;
-  packet.buffer = buffer;
-  packet.header_bytes = writer.finish(checksum);
-  packet.remote = to;
-  packet.entropy = nics[local].next_entropy();
   ++turn.counters.handshakes_sent;
-  (void)send_one(local, packet);
+  (void)sender.send_to(over.local, to, *buffer, writer);
 }
 
 bool Endpoint::Core::echoes_us(const Peer& peer, const wire::SessionPart& said) const {
@@ -311,7 +303,7 @@ bool Endpoint::Core::echoes_us(const Peer& peer, const wire::SessionPart& said) 
 
 void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
-  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
   if (said.target_id != endpoint_id || said.sender_id == endpoint_id || said.my_token == 0 ||
       said.counter == 0) {
     return drop(DropReason::stale_session);
@@ -356,8 +348,8 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   }
   if (was_ready) meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
-    const NicPair pair = find_way(peer, {nic, far});
-    send_session(peer, wire::PacketType::welcome, pair.local, pair.remote, said.sequence);
+    send_session(peer, wire::PacketType::welcome, control_routes.find_way(peer, {nic, far}),
+                 said.sequence);
   }
   touch(peer);
 }
@@ -392,19 +384,15 @@ template <class Core, class Write>
 void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
                      const NicAddress& address, wire::PacketType type, Write&& write) {
   Nic& through = *core.nics[nic].nic;
-  TxPacket packet;
-  if (through.open_remote(address, packet.remote) != Status::ok) return;
-  if (core.pool.take(std::span(&packet.buffer, 1)) == 1) {
-    wire::PacketWriter writer(*packet.buffer);
-    writer.begin(type, hello.my_index, hello.my_token, 0).slot =
-        wire::CommonHeader::slot_byte(0, nic);
+  RemoteHandle to = kNoRemote;
+  if (through.open_remote(address, to) != Status::ok) return;
+  if (PacketBuffer* const buffer = core.sender.take_buffer()) {
+    wire::PacketWriter writer(*buffer);
+    writer.begin(type, hello.my_index, hello.my_token, 0);
     write(writer);
-    wire::sign(writer, core.secret());
-    packet.header_bytes = writer.finish(core.checksum);
-    packet.entropy = core.nics[nic].next_entropy();
-    (void)core.send_one(nic, packet);
+    (void)core.sender.send_to(nic, to, *buffer, writer);
   }
-  through.close_remote(packet.remote);
+  through.close_remote(to);
 }
 
 // Refuses a caller, which goes on calling.
@@ -453,7 +441,7 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
 // proven.
 template <class Core>
 bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
-  return !core.secret().empty() ||
+  return !core.job_secret.bytes().empty() ||
          (peer.verified_counter != 0 && !has_moved(core, peer, packet.nics));
 }
 
@@ -538,7 +526,7 @@ void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hell
 // triggers this once; then the timer repeats it. In ANSWERED a stranger may have told the peer's
 // NICs. Then the number of the asking NIC means nothing, so this end answers all of them.
 void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  if (!wire::verify(packet, secret())) return drop(DropReason::bad_mac);
+  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
   const bool announces = peer.state == SessionState::ready && peer.announcing;
   if (!announces && (!is_called(peer) || peer.calls == 0)) return drop(DropReason::stale_session);
   if (peer.cookie == packet.challenge->cookie) return;
@@ -547,8 +535,7 @@ void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::Packe
   peer.called_at = turn.now();
   for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
     if (peer.state == SessionState::calling && far != packet.header->nic()) continue;
-    send_session(peer, wire::PacketType::hello, static_cast<std::uint8_t>(nic),
-                 static_cast<std::uint8_t>(far), peer.cookie);
+    send_session(peer, wire::PacketType::hello, {nic, far}, peer.cookie);
   }
 }
 

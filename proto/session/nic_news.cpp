@@ -33,9 +33,8 @@ constexpr Duration kWokenInterval = microseconds(500);
 void Endpoint::Core::tell_news(Peer& peer) {
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (nics[nic].sequence == 0) continue;
-    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
-    peer.ack_now = true;
-    owe(peer);
+    outbox.add_nic_state(peer, nic);
+    outbox.schedule_now(peer);
   }
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
 }
@@ -109,9 +108,8 @@ void Endpoint::Core::hear_news(Peer& peer) {
     any_moved |= moved;
     if (!is_newer(local.switched, known)) continue;
     any_switched = true;
-    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
-    owe(peer);
-    peer.ack_now = true;
+    outbox.add_nic_state(peer, nic);
+    outbox.schedule_now(peer);
   }
   if (any_switched) rearm(peer);
   if (!any_moved) return;

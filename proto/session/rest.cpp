@@ -110,13 +110,13 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   if (peer.messages > 0 || turn.now() < peer.answer_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
   if (peer.call_at != kNever && !out_of_reach) return false;
-  if (senders.contains(peers, index) || ackers.contains(peers, index) ||
+  if (senders.contains(peers, index) || outbox.is_scheduled(peer) ||
       touched.contains(peers, index)) {
     return false;
   }
   // Dropped messages are solicited, while there is a peer to ask.
-  if (starved.contains(peers, index) && !out_of_reach) return false;
-  if (!peer.retransmits.empty() || something_owed(peer)) return false;
+  if (descriptors.is_starved(peer) && !out_of_reach) return false;
+  if (!peer.retransmits.empty() || outbox.has_due(peer)) return false;
   if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
   for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
     if (!fits(peer.nics[i].address)) return false;
@@ -162,8 +162,7 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   if (peer.state == SessionState::ready) {
     if (peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
-      peer.ack_now = true;  // send a packet with the floor, so that the other side can rest too
-      owe(peer);
+      outbox.schedule_now(peer);  // a packet with the floor lets the other side rest too
       return false;
     }
     if (peer.next_to_process - peer.remote_floor > RestingPeer::kMostFinals) {
@@ -278,7 +277,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   if (peer.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
-    no_longer_starved(peer);
+    descriptors.forget(peer);
     for (const std::uint32_t path : std::array(peer.paths)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
     }
@@ -294,7 +293,7 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
   describe(peer, record);
   record.nic_news =
       news.known_to(peer.nic_news) - (peer.announcing ? 1 : 0);  // to be told on waking
-  for (std::size_t i = 0; i < peer.remote_nics; ++i) close_remotes(peer, i);
+  for (std::size_t i = 0; i < peer.remote_nics; ++i) sender.close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);
   return true;

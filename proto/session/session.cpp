@@ -40,33 +40,12 @@ void Endpoint::Core::start_peer(Peer& peer) {
   peer.response = ResponseTime(microseconds(turn.tunables.initial_rtt_us));
 }
 
-bool Endpoint::Core::can_address(Peer& peer, std::size_t local, std::size_t remote_nic) {
-  return remote_nic < peer.remote_nics &&
-         nics[local].nic->can_address(nic_of(peer, remote_nic).address);
-}
-
-RemoteHandle Endpoint::Core::remote(Peer& peer, NicPair pair) {
-  return remote(peer, pair.local, pair.remote);
-}
-
-// kNoRemote: the driver knows no way there, or not yet.
-RemoteHandle Endpoint::Core::remote(Peer& peer, std::uint8_t local, std::uint8_t remote_nic) {
-  RemoteHandle handle = remotes.find(peer.remotes, local, remote_nic);
-  if (handle != kNoRemote || remote_nic >= peer.remote_nics) return handle;
-  if (nics[local].nic->open_remote(nic_of(peer, remote_nic).address, handle) != Status::ok) {
-    return kNoRemote;
-  }
-  remotes.add(peer.remotes, local, remote_nic, handle,
-              [&](std::size_t nic, RemoteHandle old) { nics[nic].nic->close_remote(old); });
-  return handle;
-}
-
 void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) {
   for (std::size_t i = 0; i < std::max<std::size_t>(records.size(), peer.remote_nics); ++i) {
     const wire::NicRecord record = i < records.size() ? records[i] : wire::NicRecord{};
     const bool known = i < peer.remote_nics;
-    if (known && nic_of(peer, i).address != record.address) close_remotes(peer, i);
-    nic_of(peer, i) = record;
+    if (known && peers.nic_of(peer, i).address != record.address) sender.close_remotes(peer, i);
+    peers.nic_of(peer, i) = record;
   }
   peer.remote_nics = static_cast<std::uint32_t>(records.size());
   peer.remote_nic_sequences.fill(0);
@@ -81,10 +60,10 @@ template <class Core>
 std::uint32_t offer_to(Core& core, Peer& peer) {
   constexpr std::uint32_t kHeaders = wire::kDataHeaderBytes;
   constexpr std::uint32_t kWhole = 16;  // payload is a multiple of it
-  std::uint32_t most = core.fragment_bytes + kHeaders;
+  std::uint32_t most = core.sender.limits().fragment_bytes + kHeaders;
   for (const LocalNic& local : core.nics) {
     for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
-      const NicAddress& address = core.nic_of(peer, i).address;
+      const NicAddress& address = core.peers.nic_of(peer, i).address;
       if (!local.nic->can_address(address)) continue;
       most = std::min(most, local.nic->max_datagram_to(address));
     }
@@ -121,9 +100,8 @@ bool Endpoint::Core::begin_session(Peer& peer) {
   peer.close_sent = false;
   peer.refused = peer.outdated = false;
   peer.close_answered = false;
-  peer.doubted = 0;
-  peer.ways = Ways::one;
-  peer.insisted_at = 0;
+  outbox.begin_session(peer);
+  ControlRoutes::begin_session(peer);
   peer.close_parts.fill(0);
   peer.close_part_count = 0;
   return true;
@@ -209,8 +187,8 @@ void Endpoint::Core::become_ready(Peer& peer) {
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (nics[nic].sequence == 0) continue;
-    peer.nic_state_due = static_cast<std::uint16_t>(peer.nic_state_due | 1u << nic);
-    owe_soon(peer);
+    outbox.add_nic_state(peer, nic);
+    outbox.schedule_soon(peer);
   }
   peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
     OutgoingMessage& message = outgoing.at(index);

@@ -5,14 +5,31 @@
 // packet can be exchanged.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 
+#include "proto/base/assert.hpp"
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto::wire {
 
 inline constexpr std::size_t kMaxSecretBytes = 64;  // BLAKE2b's longest key
+
+// The secret of a job; 0 bytes if it has none.
+class Secret {
+ public:
+  explicit Secret(std::span<const std::byte> bytes) : size_(bytes.size()) {
+    HAWSER_ASSERT(size_ <= kMaxSecretBytes);
+    std::copy(bytes.begin(), bytes.end(), bytes_.begin());
+  }
+  [[nodiscard]] std::span<const std::byte> bytes() const { return std::span(bytes_).first(size_); }
+
+ private:
+  std::array<std::byte, kMaxSecretBytes> bytes_{};
+  std::size_t size_;
+};
 
 // Writes the MAC into a session packet whose parts and blocks are complete; `finish` comes after.
 // Without a secret (0 bytes) the MAC is 0.
