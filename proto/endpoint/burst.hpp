@@ -18,6 +18,7 @@ struct Pick {
   std::uint32_t fragment = 0;
   std::uint32_t more = 0;
   bool again = false;
+  bool at_end = false;  // written: all of its message was picked by then
 };
 
 // A burst under construction.
@@ -26,6 +27,9 @@ struct Burst {
   std::array<Pick, kMost> picks;
   std::array<TxPacket, kMost> packets;
   std::array<PacketBuffer*, kMost> buffers{};
+  // Of a burst that is divided among paths: whose share each packet is, and all sorted by that.
+  std::array<std::uint8_t, kMost> shares;
+  std::array<TxPacket, kMost> sorted;
   RemoteHandle remote = kNoRemote;
   std::size_t size = 0;
 };
