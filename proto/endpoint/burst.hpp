@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets for one remote, on the way to their NIC (transmit.cpp).
+// Packets on the way to their NICs (transmit.cpp).
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 
 #include "proto/base/slab.hpp"
 #include "proto/nic.hpp"
+#include "proto/path/path.hpp"
 
 namespace hawser::proto {
 
@@ -18,20 +19,22 @@ struct Pick {
   std::uint32_t fragment = 0;
   std::uint32_t more = 0;
   bool again = false;
-  bool at_end = false;  // written: all of its message was picked by then
+  bool at_end = false;     // when it was written, all of its message had been picked
+  std::uint8_t order = 0;  // of several paths: among all picks
+  std::uint8_t share = 0;  // of several paths: in the division
 };
 
-// A burst under construction.
+// Packets under construction: a burst for one path, or rows for the NICs of several paths.
 struct Burst {
   static constexpr std::size_t kMost = 64;
-  std::array<Pick, kMost> picks;
-  std::array<TxPacket, kMost> packets;
+  static constexpr std::size_t kRow = 32;  // places of a NIC, from kRow times its index on
+  std::array<Pick, kMaxNics * kRow> picks;
+  std::array<TxPacket, kMaxNics * kRow> packets;
   std::array<PacketBuffer*, kMost> buffers{};
-  // Of a burst that is divided among paths: whose share each packet is, and all sorted by that.
-  std::array<std::uint8_t, kMost> shares;
-  std::array<TxPacket, kMost> sorted;
   RemoteHandle remote = kNoRemote;
-  std::size_t size = 0;
+  std::uint32_t size = 0;  // packets of all paths
+  std::array<std::uint8_t, kMaxNics> rows{};
 };
+static_assert(Burst::kMost <= kMaxNics * Burst::kRow);
 
 }  // namespace hawser::proto

@@ -273,15 +273,18 @@ struct Endpoint::Core {
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
-  void burst_left(Path& path, const Pick& last);
+  void burst_left(Peer& peer, Path& path, std::size_t last);
   void take_back(Peer& peer, Path& path, std::size_t i);
   [[nodiscard]] Sent refuse();
+  [[nodiscard]] static Sent sent(const Peer& peer) {
+    return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
+  }
   [[nodiscard]] Sent transmit_divided(Peer& peer, std::uint64_t want_bytes, std::uint64_t most);
   [[nodiscard]] bool begin_division(Peer& peer, std::uint64_t want_bytes);
   void write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most);
   [[nodiscard]] bool prepare_share(Peer& peer, Share& share);
   void pace_shares(const LocalNic* only);
-  [[nodiscard]] std::uint64_t hand_over_shares(Peer& peer);
+  [[nodiscard]] bool hand_over_rows(Peer& peer);
 
   // ---- packed.cpp
   [[nodiscard]] bool pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
@@ -350,7 +353,7 @@ struct Endpoint::Core {
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
   void bind_for_bulk(Peer& peer, std::uint32_t fragments);
-  [[nodiscard]] bool crowds(Peer& peer, std::uint64_t queued, std::uint64_t want_bytes) const;
+  [[nodiscard]] std::uint64_t crowd_bytes(const Peer& peer, std::uint64_t want_bytes) const;
   [[nodiscard]] Path* bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes);
   [[nodiscard]] bool all_bound(const Peer& peer) const;
   [[nodiscard]] Path* bind_for_data(Peer& peer);

@@ -160,7 +160,7 @@ namespace {
 
 // Takes the next fragment to send. Lost ones come first.
 template <class Core>
-bool next_pick(Core& core, Peer& peer, Pick& pick) {
+[[gnu::always_inline]] inline bool next_pick(Core& core, Peer& peer, Pick& pick) {
   while (!peer.retransmits.empty()) {
     const std::uint32_t entry = peer.retransmits.front();
     const Retransmit retransmit = core.retransmits.at(entry);
@@ -315,6 +315,8 @@ bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
   if (turn.tunables.spray_weighted == 0) return false;
   const bool granted = sends_granted(*this, peer);
   division.start(wire_bytes_of_full_packet(peer), want_bytes);
+  burst.rows.fill(0);
+  for (LocalNic& nic : nics) nic.planned_idle_at = nic.idle_at;
   for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
        left &= left - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
@@ -323,37 +325,36 @@ bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
     if (path.written_off) return false;
     if (path.state != PathState::up || !nic.up) continue;
     if (path.without_way && !has_way(peer, path)) continue;
-    division.add(path, window_of(peer, path, granted), nic.nic->caps().burst);
+    division.add(path, window_of(peer, path, granted), nic.nic->caps().burst, nic.ns_per_byte > 0);
   }
+  pace_shares(nullptr);
   return division.size() > 0;
 }
 
-// Readies a share for its first packet, or one more. False: the path has no way
-// or no records.
+// Prepares a share for some packets more. False: the path has no way, or no records.
 bool Endpoint::Core::prepare_share(Peer& peer, Share& share) {
-  constexpr std::uint32_t kRecords = 8;  // reserved at a time
+  constexpr std::uint64_t kRecords = 16;  // reserved at a time
   Path& path = *share.path;
   if (share.packets == 0) {
     share.remote = remote(peer, path.local_nic, path.remote_nic);
     if (share.remote == kNoRemote) return false;
     trim(path, turn.now() - path.response.overdue(turn.granularity) * 2);
   }
-  const std::uint64_t places = reserve_records(path, share.packets + kRecords + kKeptForProbes);
+  const std::uint64_t wanted = std::min<std::uint64_t>(share.packets + kRecords, Burst::kRow);
+  const std::uint64_t places = reserve_records(path, wanted + kKeptForProbes);
   share.places = static_cast<std::uint32_t>(places - std::min(places, kKeptForProbes));
   return share.packets < share.places;
 }
 
-// Picks up to `most` packets, and writes each for the path whose turn it is.
+// Picks up to `most` packets, and writes each for the path whose turn it is. Packets of one NIC
+// stay in the order in which they were picked.
 void Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most) {
-  burst.size = 0;
   const bool granted = sends_granted(*this, peer);
   const bool bound = all_bound(peer);
+  const std::uint64_t crowd = crowd_bytes(peer, want_bytes);
   std::uint32_t front = peer.to_send.front();
-  for (LocalNic& nic : nics) nic.planned_idle_at = nic.idle_at;
-  pace_shares(nullptr);
   while (burst.size < most) {
-    // What a choice of its own would look at first ends the division where it
-    // would change a path.
+    // The division ends where a single choice would first bind another path.
     if (peer.to_send.front() != front) {
       front = peer.to_send.front();
       if (sends_granted(*this, peer) != granted) return;
@@ -363,92 +364,85 @@ void Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes, std::si
       }
     }
     Share* const share = division.next();
-    if (share == nullptr || (crowds(peer, share->in_flight, want_bytes) && !bound)) return;
+    if (share == nullptr) return;
+    if (share->in_flight >= crowd) {
+      if (!bound) return;
+      peer.crowded_at = turn.now();
+    }
     if (share->packets == share->places && !prepare_share(peer, *share)) return;
-    Pick& pick = burst.picks[burst.size];
-    TxPacket& packet = burst.packets[burst.size];
+    Path& path = *share->path;
+    std::uint8_t& row = burst.rows[path.local_nic];
+    if (row == Burst::kRow) return;
+    Pick& pick = burst.picks[path.local_nic * Burst::kRow + row];
+    TxPacket& packet = burst.packets[path.local_nic * Burst::kRow + row];
     if (!next_pick(*this, peer, pick)) return;
+    ++row;
+    pick.order = static_cast<std::uint8_t>(burst.size);
+    pick.share = static_cast<std::uint8_t>(division.chosen());
     burst.remote = share->remote;
-    write_fragment(peer, *share->path, share->path->sent.next() + share->packets, pick,
-                   *burst.buffers[burst.size], packet);
-    burst.shares[burst.size++] = static_cast<std::uint8_t>(division.index_of(*share));
+    write_fragment(peer, path, path.sent.next() + share->packets, pick,
+                   *burst.buffers[burst.size++], packet);
     const std::uint32_t bytes = packet.header_bytes + packet.payload_bytes;
     division.give(bytes);
-    LocalNic& nic = nics[share->path->local_nic];
-    if (nic.ns_per_byte == 0) continue;
+    if (!share->paced) continue;
+    LocalNic& nic = nics[path.local_nic];
     nic.planned_idle_at = later(nic.planned_idle_at, turn.now()) + nic.time_of(bytes);
     pace_shares(&nic);
   }
 }
 
-// Closes the shares of a NIC, or of all, whose own queue will last until the
-// next turn.
+// Closes the shares of a NIC, or of all, whose own queue will last until the next turn.
 void Endpoint::Core::pace_shares(const LocalNic* only) {
   for (std::size_t i = 0; i < division.size(); ++i) {
-    Share& share = division[i];
-    const LocalNic& nic = nics[share.path->local_nic];
-    if ((only != nullptr && only != &nic) || share.filled == Share::kNoRoom) continue;
-    if (pace.has_enough(nic.planned_idle_at, turn.now())) Division::close(share);
+    const LocalNic& nic = nics[division[i].path->local_nic];
+    if ((only != nullptr && only != &nic) || !division.has_room(i)) continue;
+    if (pace.has_enough(nic.planned_idle_at, turn.now())) division.close(i);
   }
 }
 
-// Hands each path its packets as one burst. Returns a bit for each pick that no
-// NIC took.
-std::uint64_t Endpoint::Core::hand_over_shares(Peer& peer) {
-  std::array<std::uint8_t, kMaxPaths + 1> end{};  // of each share among the sorted packets
-  for (std::size_t i = 0; i < division.size(); ++i) {
-    end[i + 1] = static_cast<std::uint8_t>(end[i] + division[i].packets);
-  }
-  auto next = end;
-  std::array<std::uint8_t, Burst::kMost> order;
-  for (std::size_t i = 0; i < burst.size; ++i) {
-    const std::uint8_t at = next[burst.shares[i]]++;
-    burst.sorted[at] = burst.packets[i];
-    order[at] = static_cast<std::uint8_t>(i);
-  }
-  std::uint64_t refused = 0;
+// Hands each NIC its packets as one burst. False: some were refused, and wait again.
+bool Endpoint::Core::hand_over_rows(Peer& peer) {
+  constexpr std::uint16_t kNone = 0xffff;
+  std::array<std::uint16_t, kMaxPaths> last;  // pick of each share
+  last.fill(kNone);
+  std::array<std::uint8_t, kMaxNics> accepted;
   bool any_end = false;
-  for (std::size_t i = 0; i < division.size(); ++i) {
-    Share& share = division[i];
-    if (share.packets == 0) continue;
-    const auto packets = std::span<const TxPacket>(burst.sorted).subspan(end[i], share.packets);
-    LocalNic& nic = nics[share.path->local_nic];
-    const std::size_t accepted = nic.nic->tx_burst(packets);
-    for (std::size_t j = 0; j < accepted; ++j) {
-      const Pick& pick = burst.picks[order[end[i] + j]];
-      commit_fragment(peer, *share.path, pick, packets[j]);
+  bool all = true;
+  for (std::size_t i = 0; i < nics.size(); ++i) {
+    if (burst.rows[i] == 0) continue;
+    const auto packets = std::span(burst.packets).subspan(i * Burst::kRow, burst.rows[i]);
+    accepted[i] = static_cast<std::uint8_t>(nics[i].nic->tx_burst(packets));
+    for (std::size_t j = 0; j < accepted[i]; ++j) {
+      const std::size_t at = i * Burst::kRow + j;
+      const Pick& pick = burst.picks[at];
+      commit_fragment(peer, *division[pick.share].path, pick, packets[j]);
+      last[pick.share] = static_cast<std::uint16_t>(at);
       any_end |= pick.at_end;
     }
-    for (std::size_t j = accepted; j < share.packets; ++j) {
-      refused |= std::uint64_t{1} << order[end[i] + j];
-    }
-    share.packets = static_cast<std::uint32_t>(accepted);
-    if (accepted > 0) nic.gathers = true;
+    all &= accepted[i] == burst.rows[i];
   }
   if (any_end) arm_all_prompt(peer);
   for (std::size_t i = 0; i < division.size(); ++i) {
-    const Share& share = division[i];
-    if (share.packets == 0) continue;
-    peer.told_floor = peer.floor;
-    burst_left(*share.path, burst.picks[order[end[i] + share.packets - 1]]);
+    if (last[i] != kNone) burst_left(peer, *division[i].path, last[i]);
   }
-  return refused;
+  // What was picked last goes back first.
+  for (std::uint32_t order = burst.size; !all && order-- > 0;) {
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+      const std::size_t at = i * Burst::kRow + burst.rows[i] - 1;
+      if (burst.rows[i] == 0 || burst.rows[i] == accepted[i]) continue;
+      if (burst.picks[at].order != order) continue;
+      take_back(peer, *division[burst.picks[at].share].path, at);
+      --burst.rows[i];
+    }
+  }
+  return all;
 }
 
-// The pick is the last one of a burst that has just left over the path.
-void Endpoint::Core::burst_left(Path& path, const Pick& pick) {
-  const OutgoingMessage& message = outgoing.at(pick.message);
-  path.prompt = message.next_fragment == message.fragments;
-  arm_pto(path);
-}
-
-// Sends up to `most` packets over all paths at once. `more` without a packet:
-// nothing was done.
+// Sends up to `most` packets, over several paths at once. With an empty burst nothing was done.
 Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t want_bytes,
                                                       std::uint64_t most) {
-  const std::uint64_t others = in_flight - written_off;
-  const std::uint64_t room = turn.tunables.max_in_flight_packets -
-                             std::min<std::uint64_t>(others, turn.tunables.max_in_flight_packets);
+  const std::uint64_t limit = turn.tunables.max_in_flight_packets;
+  const std::uint64_t room = limit - std::min<std::uint64_t>(in_flight - written_off, limit);
   most = waiting_fragments(*this, peer, std::min<std::uint64_t>({most, room, Burst::kMost}));
   burst.size = 0;
   if (most < 2 || retransmits.available() < most || !begin_division(peer, want_bytes)) {
@@ -458,14 +452,30 @@ Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t 
   write_divided(peer, want_bytes, taken);
   pool.give(std::span(burst.buffers).subspan(burst.size, taken - burst.size));
   if (burst.size == 0) return Sent::more;
-  peer.turn_slot = static_cast<std::uint8_t>(division[burst.shares[burst.size - 1]].path->slot + 1);
-  const std::uint64_t refused = hand_over_shares(peer);
-  if (refused == 0)
-    return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
-  for (std::size_t i = burst.size; i-- > 0;) {
-    if ((refused >> i & 1) != 0) take_back(peer, *division[burst.shares[i]].path, i);
-  }
-  return refuse();
+  peer.turn_slot = static_cast<std::uint8_t>(division[division.chosen()].path->slot + 1);
+  return hand_over_rows(peer) ? sent(peer) : refuse();
+}
+
+// The packets of the burst up to `last` have left over the path.
+void Endpoint::Core::burst_left(Peer& peer, Path& path, std::size_t last) {
+  nics[path.local_nic].gathers = true;
+  peer.told_floor = peer.floor;
+  const OutgoingMessage& message = outgoing.at(burst.picks[last].message);
+  path.prompt = message.next_fragment == message.fragments;
+  arm_pto(path);
+}
+
+// The path's NIC did not take that packet of the burst.
+void Endpoint::Core::take_back(Peer& peer, Path& path, std::size_t i) {
+  path.lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false, false);
+  pool.give(std::span(&burst.packets[i].buffer, 1));
+  unpick(*this, peer, burst.picks[i]);
+}
+
+Endpoint::Core::Sent Endpoint::Core::refuse() {
+  ++turn.counters.nic_backpressure;
+  turn.refused();
+  return Sent::refused;
 }
 
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
@@ -511,26 +521,10 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   }
   for (std::size_t i = burst.size; i-- > accepted;) take_back(peer, *path, i);
   if (accepted > 0) {
-    nics[path->local_nic].gathers = true;
-    peer.told_floor = peer.floor;
-    burst_left(*path, burst.picks[accepted - 1]);
+    burst_left(peer, *path, accepted - 1);
     if (path->prompt) arm_all_prompt(peer);
   }
-  if (accepted < burst.size) return refuse();
-  return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
-}
-
-// The NIC did not take a packet of the burst.
-void Endpoint::Core::take_back(Peer& peer, Path& path, std::size_t i) {
-  path.lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false, false);
-  pool.give(std::span(&burst.packets[i].buffer, 1));
-  unpick(*this, peer, burst.picks[i]);
-}
-
-Endpoint::Core::Sent Endpoint::Core::refuse() {
-  ++turn.counters.nic_backpressure;
-  turn.refused();
-  return Sent::refused;
+  return accepted < burst.size ? refuse() : sent(peer);
 }
 
 }  // namespace hawser::proto
