@@ -20,21 +20,20 @@ struct Pick {
   std::uint32_t more = 0;
   bool again = false;
   bool at_end = false;     // when it was written, all of its message had been picked
-  std::uint8_t order = 0;  // of several paths: among all picks
-  std::uint8_t share = 0;  // of several paths: in the division
+  std::uint8_t order = 0;  // among the picks for several paths
+  std::uint8_t share = 0;  // of those paths: whose it is (Division)
 };
 
-// Packets under construction: a burst for one path, or rows for the NICs of several paths.
+// Packets under construction: for one path, in the first row, or for several, in a row for each
+// NIC.
 struct Burst {
   static constexpr std::size_t kMost = 64;
-  static constexpr std::size_t kRow = 32;  // places of a NIC, from kRow times its index on
-  std::array<Pick, kMaxNics * kRow> picks;
-  std::array<TxPacket, kMaxNics * kRow> packets;
+  std::array<std::array<Pick, kMost>, kMaxNics> picks;
+  std::array<std::array<TxPacket, kMost>, kMaxNics> packets;
+  std::array<std::uint8_t, kMaxNics> rows{};  // packets in each row, of several paths
   std::array<PacketBuffer*, kMost> buffers{};
   RemoteHandle remote = kNoRemote;
-  std::uint32_t size = 0;  // packets of all paths
-  std::array<std::uint8_t, kMaxNics> rows{};
+  std::uint32_t size = 0;  // packets in all rows
 };
-static_assert(Burst::kMost <= kMaxNics * Burst::kRow);
 
 }  // namespace hawser::proto

@@ -273,17 +273,17 @@ struct Endpoint::Core {
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
-  void burst_left(Peer& peer, Path& path, std::size_t last);
-  void take_back(Peer& peer, Path& path, std::size_t i);
+  void burst_left(Peer& peer, Path& path, const Pick& last);
+  void take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
   [[nodiscard]] Sent refuse();
   [[nodiscard]] static Sent sent(const Peer& peer) {
     return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
   }
   [[nodiscard]] Sent transmit_divided(Peer& peer, std::uint64_t want_bytes, std::uint64_t most);
   [[nodiscard]] bool begin_division(Peer& peer, std::uint64_t want_bytes);
-  void write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most);
-  [[nodiscard]] bool prepare_share(Peer& peer, Share& share);
-  void pace_shares(const LocalNic* only);
+  [[nodiscard]] std::uint32_t write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most);
+  [[nodiscard]] bool prepare_share(Peer& peer, Share& share, std::size_t more);
+  void pace_shares(std::size_t nic, std::uint64_t bytes);
   [[nodiscard]] bool hand_over_rows(Peer& peer);
 
   // ---- packed.cpp

@@ -326,112 +326,116 @@ bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
     if (path.state != PathState::up || !nic.up) continue;
     if (path.without_way && !has_way(peer, path)) continue;
     division.add(path, window_of(peer, path, granted), nic.nic->caps().burst, nic.ns_per_byte > 0);
+    Share& share = division.shares().back();
+    if (share.filled != Share::kFull && pace.has_enough(nic.idle_at, turn.now())) {
+      Division::close(share);
+    }
   }
-  pace_shares(nullptr);
-  return division.size() > 0;
+  return !division.shares().empty();
 }
 
-// Prepares a share for some packets more. False: the path has no way, or no records.
-bool Endpoint::Core::prepare_share(Peer& peer, Share& share) {
-  constexpr std::uint64_t kRecords = 16;  // reserved at a time
+// Prepares a share for about so many packets more. False: the path has no way, or no records.
+bool Endpoint::Core::prepare_share(Peer& peer, Share& share, std::size_t more) {
   Path& path = *share.path;
   if (share.packets == 0) {
     share.remote = remote(peer, path.local_nic, path.remote_nic);
     if (share.remote == kNoRemote) return false;
     trim(path, turn.now() - path.response.overdue(turn.granularity) * 2);
   }
-  const std::uint64_t wanted = std::min<std::uint64_t>(share.packets + kRecords, Burst::kRow);
-  const std::uint64_t places = reserve_records(path, wanted + kKeptForProbes);
+  const std::uint64_t places = reserve_records(path, share.packets + more + kKeptForProbes);
   share.places = static_cast<std::uint32_t>(places - std::min(places, kKeptForProbes));
   return share.packets < share.places;
 }
 
 // Picks up to `most` packets, and writes each for the path whose turn it is. Packets of one NIC
 // stay in the order in which they were picked.
-void Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most) {
+// Returns how many they are.
+std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes,
+                                            std::size_t most) {
   const bool granted = sends_granted(*this, peer);
   const bool bound = all_bound(peer);
   const std::uint64_t crowd = crowd_bytes(peer, want_bytes);
   std::uint32_t front = peer.to_send.front();
-  while (burst.size < most) {
+  std::uint32_t size = 0;
+  for (; size < most; ++size) {
     // The division ends where a single choice would first bind another path.
     if (peer.to_send.front() != front) {
       front = peer.to_send.front();
-      if (sends_granted(*this, peer) != granted) return;
+      if (sends_granted(*this, peer) != granted) break;
       if (front != kNoIndex && outgoing.at(front).fragments > 1) {
-        if (!bound) return;
+        if (!bound) break;
         bind_for_bulk(peer, outgoing.at(front).fragments);
       }
     }
     Share* const share = division.next();
-    if (share == nullptr) return;
+    if (share == nullptr) break;
     if (share->in_flight >= crowd) {
-      if (!bound) return;
+      if (!bound) break;
       peer.crowded_at = turn.now();
     }
-    if (share->packets == share->places && !prepare_share(peer, *share)) return;
+    if (share->packets == share->places &&
+        !prepare_share(peer, *share, (most - size) / division.shares().size() + 1))
+      break;
     Path& path = *share->path;
-    std::uint8_t& row = burst.rows[path.local_nic];
-    if (row == Burst::kRow) return;
-    Pick& pick = burst.picks[path.local_nic * Burst::kRow + row];
-    TxPacket& packet = burst.packets[path.local_nic * Burst::kRow + row];
-    if (!next_pick(*this, peer, pick)) return;
-    ++row;
-    pick.order = static_cast<std::uint8_t>(burst.size);
-    pick.share = static_cast<std::uint8_t>(division.chosen());
+    const std::uint8_t nic = path.local_nic;
+    const std::size_t at = burst.rows[nic];
+    Pick& pick = burst.picks[nic][at];
+    TxPacket& packet = burst.packets[nic][at];
+    if (!next_pick(*this, peer, pick)) break;
+    burst.rows[nic] = static_cast<std::uint8_t>(at + 1);
+    pick.order = static_cast<std::uint8_t>(size);
+    pick.share = share->index;
     burst.remote = share->remote;
-    write_fragment(peer, path, path.sent.next() + share->packets, pick,
-                   *burst.buffers[burst.size++], packet);
+    write_fragment(peer, path, path.sent.next() + share->packets, pick, *burst.buffers[size],
+                   packet);
     const std::uint32_t bytes = packet.header_bytes + packet.payload_bytes;
     division.give(bytes);
-    if (!share->paced) continue;
-    LocalNic& nic = nics[path.local_nic];
-    nic.planned_idle_at = later(nic.planned_idle_at, turn.now()) + nic.time_of(bytes);
-    pace_shares(&nic);
+    if (share->paced) pace_shares(nic, bytes);
   }
+  return size;
 }
 
-// Closes the shares of a NIC, or of all, whose own queue will last until the next turn.
-void Endpoint::Core::pace_shares(const LocalNic* only) {
-  for (std::size_t i = 0; i < division.size(); ++i) {
-    const LocalNic& nic = nics[division[i].path->local_nic];
-    if ((only != nullptr && only != &nic) || !division.has_room(i)) continue;
-    if (pace.has_enough(nic.planned_idle_at, turn.now())) division.close(i);
+// The NIC gets so many bytes. Closes its shares if its own queue will last until the next turn.
+void Endpoint::Core::pace_shares(std::size_t nic, std::uint64_t bytes) {
+  LocalNic& local = nics[nic];
+  local.planned_idle_at = later(local.planned_idle_at, turn.now()) + local.time_of(bytes);
+  for (Share& share : division.shares()) {
+    if (share.path->local_nic != nic || share.filled == Share::kFull) continue;
+    if (pace.has_enough(local.planned_idle_at, turn.now())) Division::close(share);
   }
 }
 
 // Hands each NIC its packets as one burst. False: some were refused, and wait again.
 bool Endpoint::Core::hand_over_rows(Peer& peer) {
-  constexpr std::uint16_t kNone = 0xffff;
-  std::array<std::uint16_t, kMaxPaths> last;  // pick of each share
-  last.fill(kNone);
+  std::array<const Pick*, kMaxPaths> last{};  // of each share
   std::array<std::uint8_t, kMaxNics> accepted;
   bool any_end = false;
   bool all = true;
   for (std::size_t i = 0; i < nics.size(); ++i) {
     if (burst.rows[i] == 0) continue;
-    const auto packets = std::span(burst.packets).subspan(i * Burst::kRow, burst.rows[i]);
-    accepted[i] = static_cast<std::uint8_t>(nics[i].nic->tx_burst(packets));
-    for (std::size_t j = 0; j < accepted[i]; ++j) {
-      const std::size_t at = i * Burst::kRow + j;
-      const Pick& pick = burst.picks[at];
-      commit_fragment(peer, *division[pick.share].path, pick, packets[j]);
-      last[pick.share] = static_cast<std::uint16_t>(at);
+    const auto packets = std::span(burst.packets[i]).first(burst.rows[i]);
+    const std::size_t count = nics[i].nic->tx_burst(packets);
+    for (std::size_t j = 0; j < count; ++j) {
+      const Pick& pick = burst.picks[i][j];
+      commit_fragment(peer, *division.shares()[pick.share].path, pick, packets[j]);
+      last[pick.share] = &pick;
       any_end |= pick.at_end;
     }
-    all &= accepted[i] == burst.rows[i];
+    accepted[i] = static_cast<std::uint8_t>(count);
+    all &= count == packets.size();
   }
   if (any_end) arm_all_prompt(peer);
-  for (std::size_t i = 0; i < division.size(); ++i) {
-    if (last[i] != kNone) burst_left(peer, *division[i].path, last[i]);
+  for (const Share& share : division.shares()) {
+    if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
   }
   // What was picked last goes back first.
   for (std::uint32_t order = burst.size; !all && order-- > 0;) {
     for (std::size_t i = 0; i < nics.size(); ++i) {
-      const std::size_t at = i * Burst::kRow + burst.rows[i] - 1;
       if (burst.rows[i] == 0 || burst.rows[i] == accepted[i]) continue;
-      if (burst.picks[at].order != order) continue;
-      take_back(peer, *division[burst.picks[at].share].path, at);
+      const std::size_t at = burst.rows[i] - 1u;
+      const Pick& pick = burst.picks[i][at];
+      if (pick.order != order) continue;
+      take_back(peer, *division.shares()[pick.share].path, pick, burst.packets[i][at]);
       --burst.rows[i];
     }
   }
@@ -449,27 +453,27 @@ Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t 
     return Sent::more;
   }
   const std::size_t taken = pool.take(std::span(burst.buffers).first(most));
-  write_divided(peer, want_bytes, taken);
+  burst.size = write_divided(peer, want_bytes, taken);
   pool.give(std::span(burst.buffers).subspan(burst.size, taken - burst.size));
   if (burst.size == 0) return Sent::more;
-  peer.turn_slot = static_cast<std::uint8_t>(division[division.chosen()].path->slot + 1);
+  peer.turn_slot = static_cast<std::uint8_t>(division.last().path->slot + 1);
   return hand_over_rows(peer) ? sent(peer) : refuse();
 }
 
-// The packets of the burst up to `last` have left over the path.
-void Endpoint::Core::burst_left(Peer& peer, Path& path, std::size_t last) {
+// A burst whose last pick this is has left over the path.
+void Endpoint::Core::burst_left(Peer& peer, Path& path, const Pick& last) {
   nics[path.local_nic].gathers = true;
   peer.told_floor = peer.floor;
-  const OutgoingMessage& message = outgoing.at(burst.picks[last].message);
+  const OutgoingMessage& message = outgoing.at(last.message);
   path.prompt = message.next_fragment == message.fragments;
   arm_pto(path);
 }
 
 // The path's NIC did not take that packet of the burst.
-void Endpoint::Core::take_back(Peer& peer, Path& path, std::size_t i) {
-  path.lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false, false);
-  pool.give(std::span(&burst.packets[i].buffer, 1));
-  unpick(*this, peer, burst.picks[i]);
+void Endpoint::Core::take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet) {
+  path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false, false);
+  pool.give(std::span(&packet.buffer, 1));
+  unpick(*this, peer, pick);
 }
 
 Endpoint::Core::Sent Endpoint::Core::refuse() {
@@ -506,22 +510,21 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   const std::size_t limit =
       pool.take(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;
-  while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
-    write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],
-                   *burst.buffers[burst.size], burst.packets[burst.size]);
+  auto& picks = burst.picks.front();
+  auto& packets = burst.packets.front();
+  while (burst.size < limit && next_pick(*this, peer, picks[burst.size])) {
+    write_fragment(peer, *path, path->sent.next() + burst.size, picks[burst.size],
+                   *burst.buffers[burst.size], packets[burst.size]);
     ++burst.size;
   }
   const std::size_t accepted =
-      burst.size == 0
-          ? 0
-          : nics[path->local_nic].nic->tx_burst(std::span(burst.packets).first(burst.size));
+      burst.size == 0 ? 0
+                      : nics[path->local_nic].nic->tx_burst(std::span(packets).first(burst.size));
   pool.give(std::span(burst.buffers).subspan(burst.size, limit - burst.size));
-  for (std::size_t i = 0; i < accepted; ++i) {
-    commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
-  }
-  for (std::size_t i = burst.size; i-- > accepted;) take_back(peer, *path, i);
+  for (std::size_t i = 0; i < accepted; ++i) commit_fragment(peer, *path, picks[i], packets[i]);
+  for (std::size_t i = burst.size; i-- > accepted;) take_back(peer, *path, picks[i], packets[i]);
   if (accepted > 0) {
-    burst_left(peer, *path, accepted - 1);
+    burst_left(peer, *path, picks[accepted - 1]);
     if (path->prompt) arm_all_prompt(peer);
   }
   return accepted < burst.size ? refuse() : sent(peer);

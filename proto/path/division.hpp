@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "proto/nic.hpp"
 #include "proto/path/path.hpp"
@@ -24,114 +25,137 @@ namespace hawser::proto {
 
 // What one path gets.
 struct Share {
+  static constexpr double kFull = std::numeric_limits<double>::infinity();
+
   Path* path = nullptr;
-  std::uint64_t window = 0;     // bytes that may be in flight
-  std::uint64_t least = 0;      // bytes that must have room
+  double filled = kFull;        // how full the window would be; kFull: it may get nothing
+  std::uint64_t balance = 0;    // as in Path, with the packets
   std::uint64_t in_flight = 0;  // bytes, with the packets
+  std::uint64_t least = 0;      // bytes that must have room
+  std::uint64_t window = 0;     // bytes that may be in flight
   double capacity = 0;          // the window, or a packet if that is more
   RemoteHandle remote = kNoRemote;
   std::uint32_t burst = 1;    // packets in a row before the next choice
   std::uint32_t packets = 0;  // given to it
   std::uint32_t places = 0;   // for so many packets the sender is prepared
+  std::uint8_t index = 0;     // among the shares
   bool paced = false;         // by its NIC
   bool closed = false;        // it gets no more
 };
 
 class Division {
  public:
+  Division() = default;
+  Division(const Division&) = delete;
+  Division& operator=(const Division&) = delete;
+
   // `packet`: the bytes of a full packet. `burst`: those that a path should have room for.
   void start(std::uint64_t packet, std::uint64_t burst) {
     packet_ = packet;
     burst_ = burst;
-    size_ = turn_ = left_ = 0;
+    end_ = shares_.data();
+    size_ = left_ = 0;
   }
   void add(Path& path, std::uint64_t window, std::uint32_t burst, bool paced) {
-    Share& share = shares_[size_];
+    Share& share = *end_;
     share = Share{};
     share.path = &path;
-    share.window = window;
+    share.balance = path.balance_bytes;
+    share.in_flight = path.bytes_in_flight;
     // A burst that is cut short costs as much as a full one: wait for room for half the window.
     share.least = std::min(burst_, std::max(packet_, window / 2));
-    share.in_flight = path.bytes_in_flight;
+    share.window = window;
     share.capacity = static_cast<double>(std::max(window, packet_));
     share.burst = burst;
+    share.index = static_cast<std::uint8_t>(end_ - shares_.data());
     share.paced = paced;
-    balance_[size_] = path.balance_bytes;
-    rank(size_++);
+    rank(share);
+    ++end_;
+    enter(share);
   }
 
   // The share that gets the next packet. Null: none has room. Without a give() in between the
   // answer is the same.
   [[nodiscard]] Share* next() {
     if (left_ == 0) choose();
-    return left_ == 0 ? nullptr : &shares_[chosen_];
+    return left_ == 0 ? nullptr : chosen_;
   }
   // The share that next() has named gets a packet of so many bytes.
   void give(std::uint64_t bytes) {
-    Share& share = shares_[chosen_];
+    Share& share = *chosen_;
     ++share.packets;
     share.in_flight += bytes;
-    balance_[chosen_] += bytes;
+    share.balance += bytes;
     if (--left_ > 0) return;
-    rank(chosen_);
-    together_ += bytes;
-    if (bytes <= packet_ / kSmall && together_ <= packet_ * kTogether && has_room(chosen_)) {
-      left_ = 1;
-      return;
-    }
-    turn_ = chosen_ + 1 == size_ ? 0 : chosen_ + 1;
+    rank(share);
+    if (bytes <= packet_ / kSmall && stays_together(share, bytes)) return;
+    leave_first();
+    enter(share);
   }
-  [[nodiscard]] bool has_room(std::size_t i) const { return filled_[i] < kFull; }
   // The share gets nothing more from the next choice on.
-  void close(std::size_t i) {
-    shares_[i].closed = true;
-    filled_[i] = kFull;
-  }
+  static void close(Share& share) { share.closed = true; }
 
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] Share& operator[](std::size_t i) { return shares_[i]; }
-  [[nodiscard]] std::size_t chosen() const { return chosen_; }
+  [[nodiscard]] std::span<Share> shares() { return {shares_.data(), end_}; }
+  // The share of the last packet.
+  [[nodiscard]] const Share& last() const { return *chosen_; }
 
  private:
-  static constexpr double kFull = std::numeric_limits<double>::infinity();
   static constexpr std::uint64_t kSmall = 4;     // packets of up to a full one divided by this
   static constexpr std::uint64_t kTogether = 4;  // full packets
 
-  void rank(std::size_t i) {
-    const Share& share = shares_[i];
-    const bool room =
+  void rank(Share& share) const {
+    const bool has_room =
         !share.closed && (share.in_flight == 0 || share.in_flight + share.least <= share.window);
     const auto filled = static_cast<std::int64_t>(share.in_flight + burst_);
-    filled_[i] = room ? static_cast<double>(filled) / share.capacity : kFull;
+    share.filled = has_room ? static_cast<double>(filled) / share.capacity : Share::kFull;
+  }
+  [[nodiscard]] static bool is_before(const Share& a, const Share& b) {
+    return a.filled < b.filled || (a.filled == b.filled && a.balance < b.balance);
+  }
+  [[nodiscard]] Share*& place(std::size_t i) { return order_[(first_ + i) % kMaxPaths]; }
+  void leave_first() {
+    first_ = (first_ + 1) % kMaxPaths;
+    --size_;
+  }
+  // Equal paths take turns: each comes behind all others after its packet.
+  void enter(Share& share) {
+    std::size_t i = size_++;
+    for (; i > 0 && is_before(share, *place(i - 1)); --i) place(i) = place(i - 1);
+    place(i) = &share;
   }
   void choose() {
-    std::size_t best = turn_;
-    const auto offer = [&](std::size_t i) {
-      if (filled_[i] > filled_[best]) return;
-      if (filled_[i] < filled_[best] || balance_[i] < balance_[best]) best = i;
-    };
-    for (std::size_t i = turn_ + 1; i < size_; ++i) offer(i);
-    for (std::size_t i = 0; i < turn_; ++i) offer(i);
-    if (filled_[best] == kFull) return;
-    chosen_ = best;
+    while (place(0)->closed && place(0)->filled != Share::kFull) {
+      Share& closed = *place(0);
+      closed.filled = Share::kFull;
+      leave_first();
+      enter(closed);
+    }
+    Share& share = *place(0);
+    if (share.filled == Share::kFull) return;
+    chosen_ = &share;
     left_ = 1;
     together_ = 0;
-    const Share& share = shares_[best];
     if (share.burst == 1) return;
     const std::uint64_t room = share.window - std::min(share.window, share.in_flight);
     left_ = std::clamp<std::uint64_t>(room / packet_, 1, share.burst);
   }
+  [[nodiscard]] bool stays_together(const Share& share, std::uint64_t bytes) {
+    together_ += bytes;
+    if (together_ > packet_ * kTogether || share.filled == Share::kFull) return false;
+    left_ = 1;
+    return true;
+  }
 
   std::uint64_t packet_ = 1;
   std::uint64_t burst_ = 1;
+  Share* end_ = nullptr;
+  Share* chosen_ = nullptr;     // by the last choice
+  std::uint64_t left_ = 0;      // its packets until the next choice
+  std::uint64_t together_ = 0;  // bytes of small packets since that choice
+  // The shares in the order in which they would be chosen: `size_` of a ring from `first_` on.
+  std::array<Share*, kMaxPaths> order_{};
+  std::size_t first_ = 0;
   std::size_t size_ = 0;
-  std::size_t turn_ = 0;        // the share that the next choice begins with
-  std::size_t chosen_ = 0;      // the last choice
-  std::uint64_t left_ = 0;      // packets of that share until the next choice
-  std::uint64_t together_ = 0;  // bytes of the last bursts since that choice
-  // By share: how full its window would be with the next burst, or kFull if it may get none.
-  std::array<double, kMaxPaths> filled_;
-  std::array<std::uint64_t, kMaxPaths> balance_;  // as in Path, with the packets
   std::array<Share, kMaxPaths> shares_;
 };
 
