@@ -355,17 +355,24 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
   const bool granted = sends_granted(*this, peer);
   const bool bound = all_bound(peer);
   const std::uint64_t crowd = crowd_bytes(peer, want_bytes);
+  // A message whose fragments follow each other, as nothing that is lost comes before them.
+  const auto bulk_at = [&](std::uint32_t i) -> OutgoingMessage* {
+    if (i == kNoIndex || !peer.retransmits.empty() || outgoing.at(i).fragments == 1) return nullptr;
+    return &outgoing.at(i);
+  };
   std::uint32_t front = peer.to_send.front();
+  OutgoingMessage* bulk = bulk_at(front);
   std::uint32_t size = 0;
   for (; size < most; ++size) {
     // The division ends where a single choice would first bind another path.
-    if (peer.to_send.front() != front) {
+    if (bulk == nullptr && peer.to_send.front() != front) {
       front = peer.to_send.front();
       if (sends_granted(*this, peer) != granted) break;
       if (front != kNoIndex && outgoing.at(front).fragments > 1) {
         if (!bound) break;
         bind_for_bulk(peer, outgoing.at(front).fragments);
       }
+      bulk = bulk_at(front);
     }
     Share* const share = division.next();
     if (share == nullptr) break;
@@ -381,7 +388,15 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
     const std::size_t at = burst.rows[nic];
     Pick& pick = burst.picks[nic][at];
     TxPacket& packet = burst.packets[nic][at];
-    if (!next_pick(*this, peer, pick)) break;
+    if (bulk != nullptr) {
+      pick = {front, bulk->next_fragment};
+      if (++bulk->next_fragment >= bulk->may_send) {
+        peer.to_send.remove(outgoing, front);
+        bulk = nullptr;
+      }
+    } else if (!next_pick(*this, peer, pick)) {
+      break;
+    }
     burst.rows[nic] = static_cast<std::uint8_t>(at + 1);
     pick.order = static_cast<std::uint8_t>(size);
     pick.share = share->index;
