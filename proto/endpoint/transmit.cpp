@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sending: which peer, which path and which fragments make the next burst of
-// the driver's size.
+// Sending: which peer, which path and which fragments make the next burst of the driver's size.
 //
-// The path is chosen for each burst (path_chooser.hpp): an UP path with room in
-// its window. If no path is UP, SUSPECT ones serve. Undelivered packets stay in
-// flight, so a degraded NIC gets its share, not an equal one. Equal NICs get
-// equal shares, however round trips vary on a busy host.
+// The path is chosen for each burst (path_chooser.hpp): an UP path with room in its window. If no
+// path is UP, SUSPECT ones serve. Undelivered packets stay in flight, so a degraded NIC gets its
+// share, not an equal one. Equal NICs get equal shares, however round trips vary on a busy host.
 //
-// Peers take turns after each burst, and so do the paths of a peer. If there is
-// only one of each, nothing could go between two bursts. Then as many packets
-// as may go now are handed over at once.
+// Peers take turns after each burst, and so do the paths of a peer. If only one peer sends, nothing
+// of others could go between two bursts. Then as many packets as may go now are written at once.
+// Several paths divide them in one step (division.hpp): the choices are the same, and each NIC gets
+// its packets as one burst. If a NIC refuses some, later fragments may have left over other NICs.
+// The refused ones then wait in front of what is lost, and a retransmission is not counted.
 //
-// A NIC gets no more than keeps it busy until the next turn, so that
-// retransmissions do not wait behind a whole message.
+// A NIC gets no more than keeps it busy until the next turn, so that retransmissions do not wait
+// behind a whole message.
 //
-// A packet becomes part of the state only when its NIC has accepted it. Refused
-// packets go back to where they were picked, in order. (Only the lane's turn is
-// lost: the next packet takes another lane. Messages that share a packet count
-// as in flight once it is written, while all of them are at hand.)
+// A packet becomes part of the state only when its NIC has accepted it. Refused packets go back to
+// where they were picked, in order. (Only the lane's turn is lost: the next packet takes another
+// lane. Messages that share a packet count as in flight once it is written, while all of them are
+// at hand.)
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -31,8 +31,7 @@ namespace hawser::proto {
 
 namespace {
 
-// Path numbers reserved for probes: if data had all of them in flight and lost,
-// no probe could ask.
+// Path numbers reserved for probes: if data had all of them in flight and lost, no probe could ask.
 constexpr std::uint64_t kKeptForProbes = 2;
 
 // Whether the receiver has granted the bytes that are sent next.
@@ -41,15 +40,13 @@ bool sends_granted(const Core& core, const Peer& peer) {
   return !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
 }
 
-// How much may be in flight on the path. Granted bytes fit the receiver's
-// rings, however many others send to it. The peer's advertised allowance caps
-// ungranted bytes in flight.
+// How much may be in flight on the path. Granted bytes fit the receiver's rings, however many
+// others send to it. The peer's advertised allowance caps ungranted bytes in flight.
 std::uint64_t window_of(const Peer& peer, const Path& path, bool granted) {
   return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
 }
 
-// Whether nobody answers on the path, and such paths use up the limit that
-// other peers leave.
+// Whether nobody answers on the path, and such paths use up the limit that other peers leave.
 template <class Core>
 bool is_over_limit(const Core& core, const Path& path) {
   return path.written_off && path.packets_in_flight > 0 &&
@@ -64,8 +61,7 @@ bool awaits_way(Core& core, Peer& peer) {
   return any;
 }
 
-// Counts waiting fragments, up to `most`: retransmissions, and new ones under
-// one window.
+// Counts waiting fragments, up to `most`: retransmissions, and new ones under one window.
 template <class Core>
 std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
   std::uint64_t count = 0;
@@ -99,8 +95,7 @@ void Endpoint::Core::transmit() {
       turn.progress();
       touch(peer);
     }
-    // A peer that windows or paths block returns to the list when the block
-    // ends.
+    // A peer that windows or paths block returns to the list when the block ends.
     if (outcome == Sent::more || outcome == Sent::refused) {
       if (!senders.contains(peer)) senders.push_back(peers, index);
     }
@@ -110,8 +105,7 @@ void Endpoint::Core::transmit() {
 
 namespace {
 
-// Offers the paths in state `wanted` to a policy. `any`: there were some,
-// perhaps without room.
+// Offers the paths in state `wanted` to a policy. `any`: there were some, perhaps without room.
 template <class Policy, class Core>
 Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_bytes, bool& any) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
@@ -126,8 +120,7 @@ Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_byt
     if (path->without_way && !core.has_way(peer, *path)) continue;
     any = true;
     const std::uint64_t window = window_of(peer, *path, granted);
-    // A burst that is cut short costs as much as a full one: wait for room for
-    // half the window.
+    // A burst that is cut short costs as much as a full one: wait for room for half the window.
     const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
     const bool has_room = (path->bytes_in_flight == 0 || path->bytes_in_flight + least <= window) &&
                           !is_over_limit(core, *path) &&
@@ -181,8 +174,8 @@ template <class Core>
   return true;
 }
 
-// Gives back, last first, fragments that no NIC took. A new fragment waits like
-// a lost one if a later one of its message has left over another NIC.
+// Gives back, last first, fragments that no NIC took. A new fragment waits like a lost one if
+// a later one of its message has left over another NIC.
 template <class Core>
 void unpick(Core& core, Peer& peer, const Pick& pick) {
   OutgoingMessage& message = core.outgoing.at(pick.message);
@@ -284,8 +277,8 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   }
 }
 
-// How many packets may go on the path now: limited by its window, its numbers,
-// the endpoint's limit, and the NIC's burst, or `in_a_row` if that is more.
+// How many packets may go on the path now: limited by its window, its numbers, the endpoint's
+// limit, and the NIC's burst, or `in_a_row` if that is more.
 std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
   const std::uint64_t window = window_of(peer, path, sends_granted(*this, peer));
@@ -309,8 +302,8 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
 
-// Begins a division among the paths that are UP. False: it could not be the
-// same as one choice after the other.
+// Begins a division among the paths that are UP. False: there is none, or it could not be the same
+// as one choice after the other.
 bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
   if (turn.tunables.spray_weighted == 0) return false;
   const bool granted = sends_granted(*this, peer);
@@ -347,9 +340,9 @@ bool Endpoint::Core::prepare_share(Peer& peer, Share& share, std::size_t more) {
   return share.packets < share.places;
 }
 
-// Picks up to `most` packets, and writes each for the path whose turn it is. Packets of one NIC
-// stay in the order in which they were picked.
-// Returns how many they are.
+// Picks up to `most` packets, and writes each for the path whose turn it is. Returns how many they
+// are. Packets of one NIC stay in the order in which they were picked: its paths would otherwise
+// wait for each other, and their windows would see that as delay.
 std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes,
                                             std::size_t most) {
   const bool granted = sends_granted(*this, peer);
@@ -357,8 +350,8 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
   const std::uint64_t crowd = crowd_bytes(peer, want_bytes);
   // A message whose fragments follow each other, as nothing that is lost comes before them.
   const auto bulk_at = [&](std::uint32_t i) -> OutgoingMessage* {
-    if (i == kNoIndex || !peer.retransmits.empty() || outgoing.at(i).fragments == 1) return nullptr;
-    return &outgoing.at(i);
+    if (i == kNoIndex || outgoing.at(i).fragments == 1) return nullptr;
+    return peer.retransmits.empty() ? &outgoing.at(i) : nullptr;
   };
   std::uint32_t front = peer.to_send.front();
   OutgoingMessage* bulk = bulk_at(front);
@@ -381,8 +374,9 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
       peer.crowded_at = turn.now();
     }
     if (share->packets == share->places &&
-        !prepare_share(peer, *share, (most - size) / division.shares().size() + 1))
+        !prepare_share(peer, *share, (most - size) / division.shares().size() + 1)) {
       break;
+    }
     Path& path = *share->path;
     const std::uint8_t nic = path.local_nic;
     const std::size_t at = burst.rows[nic];
@@ -430,9 +424,11 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
     if (burst.rows[i] == 0) continue;
     const auto packets = std::span(burst.packets[i]).first(burst.rows[i]);
     const std::size_t count = nics[i].nic->tx_burst(packets);
+    const Share* share = nullptr;
     for (std::size_t j = 0; j < count; ++j) {
       const Pick& pick = burst.picks[i][j];
-      commit_fragment(peer, *division.shares()[pick.share].path, pick, packets[j]);
+      if (share == nullptr || share->index != pick.share) share = &division.shares()[pick.share];
+      commit_fragment(peer, *share->path, pick, packets[j]);
       last[pick.share] = &pick;
       any_end |= pick.at_end;
     }
@@ -464,7 +460,8 @@ Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t 
   const std::uint64_t room = limit - std::min<std::uint64_t>(in_flight - written_off, limit);
   most = waiting_fragments(*this, peer, std::min<std::uint64_t>({most, room, Burst::kMost}));
   burst.size = 0;
-  if (most < 2 || retransmits.available() < most || !begin_division(peer, want_bytes)) {
+  if (most < 2 || retransmits.available() < most || !begin_division(peer, want_bytes) ||
+      division.next() == nullptr) {
     return Sent::more;
   }
   const std::size_t taken = pool.take(std::span(burst.buffers).first(most));

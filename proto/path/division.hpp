@@ -52,8 +52,9 @@ class Division {
   // `packet`: the bytes of a full packet. `burst`: those that a path should have room for.
   void start(std::uint64_t packet, std::uint64_t burst) {
     packet_ = packet;
+    small_ = packet / kSmall;
     burst_ = burst;
-    end_ = shares_.data();
+    end_ = turn_ = shares_.data();
     size_ = left_ = 0;
   }
   void add(Path& path, std::uint64_t window, std::uint32_t burst, bool paced) {
@@ -88,7 +89,8 @@ class Division {
     share.balance += bytes;
     if (--left_ > 0) return;
     rank(share);
-    if (bytes <= packet_ / kSmall && stays_together(share, bytes)) return;
+    if (bytes <= small_ && stays_together(share, bytes)) return;
+    turn_ = &share + 1 == end_ ? shares_.data() : &share + 1;
     leave_first();
     enter(share);
   }
@@ -104,8 +106,7 @@ class Division {
   static constexpr std::uint64_t kTogether = 4;  // full packets
 
   void rank(Share& share) const {
-    const bool has_room =
-        !share.closed && (share.in_flight == 0 || share.in_flight + share.least <= share.window);
+    const bool has_room = share.in_flight == 0 || share.in_flight + share.least <= share.window;
     const auto filled = static_cast<std::int64_t>(share.in_flight + burst_);
     share.filled = has_room ? static_cast<double>(filled) / share.capacity : Share::kFull;
   }
@@ -117,7 +118,6 @@ class Division {
     first_ = (first_ + 1) % kMaxPaths;
     --size_;
   }
-  // Equal paths take turns: each comes behind all others after its packet.
   void enter(Share& share) {
     std::size_t i = size_++;
     for (; i > 0 && is_before(share, *place(i - 1)); --i) place(i) = place(i - 1);
@@ -130,8 +130,9 @@ class Division {
       leave_first();
       enter(closed);
     }
+    if (place(0)->filled == Share::kFull) return;
+    if (place(0) != turn_ && size_ > 1 && !is_before(*place(0), *place(1))) settle_tie();
     Share& share = *place(0);
-    if (share.filled == Share::kFull) return;
     chosen_ = &share;
     left_ = 1;
     together_ = 0;
@@ -139,16 +140,33 @@ class Division {
     const std::uint64_t room = share.window - std::min(share.window, share.in_flight);
     left_ = std::clamp<std::uint64_t>(room / packet_, 1, share.burst);
   }
+  // Of equal shares, the one whose turn is next comes first.
+  void settle_tie() {
+    const auto wait = [&](const Share& share) {
+      return &share >= turn_ ? &share - turn_ : &share - turn_ + (end_ - shares_.data());
+    };
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < size_ && !is_before(*place(0), *place(i)); ++i) {
+      if (!place(i)->closed && wait(*place(i)) < wait(*place(first))) first = i;
+    }
+    Share* const share = place(first);
+    for (; first > 0; --first) place(first) = place(first - 1);
+    place(0) = share;
+  }
   [[nodiscard]] bool stays_together(const Share& share, std::uint64_t bytes) {
     together_ += bytes;
-    if (together_ > packet_ * kTogether || share.filled == Share::kFull) return false;
+    if (together_ > packet_ * kTogether || share.closed || share.filled == Share::kFull) {
+      return false;
+    }
     left_ = 1;
     return true;
   }
 
   std::uint64_t packet_ = 1;
+  std::uint64_t small_ = 0;
   std::uint64_t burst_ = 1;
   Share* end_ = nullptr;
+  Share* turn_ = nullptr;       // of equal shares, it comes first
   Share* chosen_ = nullptr;     // by the last choice
   std::uint64_t left_ = 0;      // its packets until the next choice
   std::uint64_t together_ = 0;  // bytes of small packets since that choice

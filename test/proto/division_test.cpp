@@ -40,7 +40,8 @@ class OneByOne {
  private:
   void choose() {
     LeastFilled policy;
-    for (std::size_t i = 0; i < paths_.size(); ++i) {
+    for (std::size_t k = 0; k < paths_.size(); ++k) {
+      const std::size_t i = (turn_ + k) % paths_.size();
       Path& path = paths_[i];
       const std::uint64_t window = lanes_[i].window;
       const std::uint64_t least = std::min(want_, std::max(kPacket, window / 2));
@@ -53,12 +54,14 @@ class OneByOne {
     const std::uint64_t window = lanes_[chosen_].window;
     const std::uint64_t room = window - std::min(window, paths_[chosen_].bytes_in_flight);
     left_ = std::clamp<std::uint64_t>(room / kPacket, 1, lanes_[chosen_].burst);
+    turn_ = (chosen_ + 1) % paths_.size();
   }
 
   std::vector<Path> paths_;
   std::vector<Lane> lanes_;
   std::uint64_t want_;
   std::size_t chosen_ = 0;
+  std::size_t turn_ = 0;
   std::uint64_t left_ = 0;
 };
 
@@ -66,15 +69,18 @@ TEST_CASE("Division__gives_the_shares_of_one_choice_after_the_other", "[P9]") {
   test::for_each_seed(300, [](Random& random) {
     const std::size_t count = 1 + random.below(kMaxPaths);
     const bool bursts = random.chance(0.3);
+    const bool ties = random.chance(0.5);
     std::vector<Path> paths(count);
     std::vector<Lane> lanes(count);
     std::uint32_t longest = 1;
     for (std::size_t i = 0; i < count; ++i) {
-      lanes[i].window = random.below(64 * kPacket);
+      lanes[i].window = ties ? (8 << random.below(3)) * kPacket : random.below(64 * kPacket);
       if (bursts) lanes[i].burst = 1 + static_cast<std::uint32_t>(random.below(8));
       longest = std::max(longest, lanes[i].burst);
-      paths[i].bytes_in_flight = random.chance(0.3) ? 0 : random.below(lanes[i].window + 1);
-      paths[i].balance_bytes = random.below(std::uint64_t{1} << 40);  // hence no ties
+      const std::uint64_t unit = ties ? kPacket : 1;
+      const std::uint64_t most = lanes[i].window / unit + 1;
+      paths[i].bytes_in_flight = random.chance(0.3) ? 0 : random.below(most) * unit;
+      paths[i].balance_bytes = random.below(ties ? 4 : 1'000'000) * unit;
     }
     OneByOne model(paths, lanes, kPacket * longest);
     Division division;
@@ -83,7 +89,7 @@ TEST_CASE("Division__gives_the_shares_of_one_choice_after_the_other", "[P9]") {
       division.add(paths[i], lanes[i].window, lanes[i].burst, false);
     }
     for (int packet = 0; packet < 200; ++packet) {
-      const std::uint64_t bytes = kPacket / 2 + random.below(kPacket / 2 + 1);
+      const std::uint64_t bytes = ties ? kPacket : kPacket / 2 + random.below(kPacket / 2 + 1);
       const std::size_t expected = model.next(bytes);
       Share* const share = division.next();
       if (expected == count) {
