@@ -439,7 +439,7 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
   for (const Share& share : division.shares()) {
     if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
   }
-  // What was picked last goes back first.
+  // The last pick goes back first.
   for (std::uint32_t order = burst.size; !all && order-- > 0;) {
     for (std::size_t i = 0; i < nics.size(); ++i) {
       if (burst.rows[i] == 0 || burst.rows[i] == accepted[i]) continue;

@@ -23,7 +23,7 @@
 
 namespace hawser::proto {
 
-// What one path gets.
+// The share of one path.
 struct Share {
   static constexpr double kFull = std::numeric_limits<double>::infinity();
 
@@ -140,7 +140,7 @@ class Division {
     const std::uint64_t room = share.window - std::min(share.window, share.in_flight);
     left_ = std::clamp<std::uint64_t>(room / packet_, 1, share.burst);
   }
-  // Of equal shares, the one whose turn is next comes first.
+  // The share whose turn is next comes first among equal ones.
   void settle_tie() {
     const auto wait = [&](const Share& share) {
       return &share >= turn_ ? &share - turn_ : &share - turn_ + (end_ - shares_.data());
@@ -166,7 +166,7 @@ class Division {
   std::uint64_t small_ = 0;
   std::uint64_t burst_ = 1;
   Share* end_ = nullptr;
-  Share* turn_ = nullptr;       // of equal shares, it comes first
+  Share* turn_ = nullptr;       // it comes first among equal shares
   Share* chosen_ = nullptr;     // by the last choice
   std::uint64_t left_ = 0;      // its packets until the next choice
   std::uint64_t together_ = 0;  // bytes of small packets since that choice

@@ -137,7 +137,7 @@ TEST_CASE("Division__a_closed_share_gets_nothing_more") {
   CHECK(division.next() == nullptr);
 }
 
-TEST_CASE("Division__small_packets_stay_on_one_path_for_a_while") {
+TEST_CASE("Division__small_packets_stay_on_one_path_for_a_while", "[P27]") {
   std::array<Path, 2> paths{};
   Division division;
   division.start(kPacket, kPacket);
