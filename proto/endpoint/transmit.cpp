@@ -424,13 +424,15 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
     if (burst.rows[i] == 0) continue;
     const auto packets = std::span(burst.packets[i]).first(burst.rows[i]);
     const std::size_t count = nics[i].nic->tx_burst(packets);
-    const Share* share = nullptr;
-    for (std::size_t j = 0; j < count; ++j) {
-      const Pick& pick = burst.picks[i][j];
-      if (share == nullptr || share->index != pick.share) share = &division.shares()[pick.share];
-      commit_fragment(peer, *share->path, pick, packets[j]);
-      last[pick.share] = &pick;
-      any_end |= pick.at_end;
+    const auto& picks = burst.picks[i];
+    for (std::size_t j = 0; j < count;) {
+      const std::uint8_t share = picks[j].share;
+      Path& path = *division.shares()[share].path;
+      do {
+        commit_fragment(peer, path, picks[j], packets[j]);
+        any_end |= picks[j].at_end;
+      } while (++j < count && picks[j].share == share);
+      last[share] = &picks[j - 1];
     }
     accepted[i] = static_cast<std::uint8_t>(count);
     all &= count == packets.size();

@@ -106,7 +106,7 @@ class Division {
   static constexpr std::uint64_t kTogether = 4;  // full packets
 
   void rank(Share& share) const {
-    const bool has_room = share.in_flight == 0 || share.in_flight + share.least <= share.window;
+    const bool has_room = share.in_flight + share.least <= share.window || share.in_flight == 0;
     const auto filled = static_cast<std::int64_t>(share.in_flight + burst_);
     share.filled = has_room ? static_cast<double>(filled) / share.capacity : Share::kFull;
   }
