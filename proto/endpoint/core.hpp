@@ -40,6 +40,7 @@
 #include "proto/message/matching.hpp"
 #include "proto/message/payload_store.hpp"
 #include "proto/nic.hpp"
+#include "proto/path/division.hpp"
 #include "proto/path/local_nic.hpp"
 #include "proto/path/standing_verdicts.hpp"
 #include "proto/path/verdicts.hpp"
@@ -124,7 +125,8 @@ struct Endpoint::Core {
   bool closed = false;
   Time closing_since{};
   Time close_wake{kNever};
-  Burst burst;  // this and the next are work space, made once: clearing them costs kilobytes
+  Burst burst;  // this and the next two are work space, made once: clearing them costs kilobytes
+  Division division;
   std::array<RxPacket, Nic::kMaxRxBurst> received;
   std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
   std::uint32_t receiving_peer = kNoIndex;
@@ -257,6 +259,18 @@ struct Endpoint::Core {
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
+  void burst_left(Peer& peer, Path& path, const Pick& last);
+  void take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
+  [[nodiscard]] Sent refuse();
+  [[nodiscard]] static Sent sent(const Peer& peer) {
+    return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
+  }
+  [[nodiscard]] Sent transmit_divided(Peer& peer, std::uint64_t want_bytes, std::uint64_t most);
+  [[nodiscard]] bool begin_division(Peer& peer, std::uint64_t want_bytes);
+  [[nodiscard]] std::uint32_t write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most);
+  [[nodiscard]] bool prepare_share(Peer& peer, Share& share, std::size_t more);
+  void pace_shares(std::size_t nic, std::uint64_t bytes);
+  [[nodiscard]] bool hand_over_rows(Peer& peer);
 
   // ---- packed.cpp
   [[nodiscard]] bool pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
@@ -314,6 +328,7 @@ struct Endpoint::Core {
   void release_path(Peer& peer, Path& path);
   [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
   void bind_for_bulk(Peer& peer, std::uint32_t fragments);
+  [[nodiscard]] std::uint64_t crowd_bytes(const Peer& peer, std::uint64_t want_bytes) const;
   [[nodiscard]] Path* bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes);
   [[nodiscard]] bool all_bound(const Peer& peer) const;
   [[nodiscard]] Path* bind_for_data(Peer& peer);

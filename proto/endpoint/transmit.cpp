@@ -5,8 +5,11 @@
 // path is UP, SUSPECT ones serve. Undelivered packets stay in flight, so a degraded NIC gets its
 // share, not an equal one. Equal NICs get equal shares, however round trips vary on a busy host.
 //
-// Peers take turns after each burst, and so do the paths of a peer. If there is only one of each,
-// nothing could go between two bursts. Then as many packets as may go now are handed over at once.
+// Peers take turns after each burst, and so do the paths of a peer. If only one peer sends, nothing
+// of others could go between two bursts. Then as many packets as may go now are written at once.
+// Several paths divide them in one step (division.hpp): the choices are the same, and each NIC gets
+// its packets as one burst. If a NIC refuses some, later fragments may have left over other NICs.
+// The refused ones then wait in front of what is lost, and a retransmission is not counted.
 //
 // A NIC gets no more than keeps it busy until the next turn, so that retransmissions do not wait
 // behind a whole message.
@@ -121,7 +124,7 @@ Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_byt
     const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
     const bool has_room = (path->bytes_in_flight == 0 || path->bytes_in_flight + least <= window) &&
                           !is_over_limit(core, *path) &&
-                          !core.pace.has_enough(nic, core.turn.now());
+                          !core.pace.has_enough(nic.idle_at, core.turn.now());
     if (policy.offer(
             {path, std::max(window, full), path->bytes_in_flight + want_bytes, has_room})) {
       break;
@@ -150,7 +153,7 @@ namespace {
 
 // Takes the next fragment to send. Lost ones come first.
 template <class Core>
-bool next_pick(Core& core, Peer& peer, Pick& pick) {
+[[gnu::always_inline]] inline bool next_pick(Core& core, Peer& peer, Pick& pick) {
   while (!peer.retransmits.empty()) {
     const std::uint32_t entry = peer.retransmits.front();
     const Retransmit retransmit = core.retransmits.at(entry);
@@ -160,7 +163,7 @@ bool next_pick(Core& core, Peer& peer, Pick& pick) {
       core.consider_asking(message);  // perhaps nothing of it is in flight any more
       continue;
     }
-    pick = {retransmit.message.index, retransmit.fragment, 0, true};
+    pick = {retransmit.message.index, retransmit.fragment, 0, retransmit.was_sent};
     return true;
   }
   if (peer.to_send.empty()) return false;
@@ -171,21 +174,23 @@ bool next_pick(Core& core, Peer& peer, Pick& pick) {
   return true;
 }
 
-// Gives back, last first, fragments that no NIC took.
+// Gives back, last first, fragments that no NIC took. A new fragment waits like a lost one if
+// a later one of its message has left over another NIC.
 template <class Core>
 void unpick(Core& core, Peer& peer, const Pick& pick) {
   OutgoingMessage& message = core.outgoing.at(pick.message);
-  if (pick.again) {
+  if (pick.more > 0) return core.unpick_packed(peer, pick);
+  if (pick.again || message.next_fragment != pick.fragment + 1) {
     SlabId id;
     if (Retransmit* entry = core.retransmits.try_allocate(id)) {
       entry->message = core.outgoing.id_at(pick.message);
       entry->fragment = pick.fragment;
+      entry->was_sent = pick.again;
       peer.retransmits.push_front(core.retransmits, id.index);
       ++message.queued;
     }
     return;
   }
-  if (pick.more > 0) return core.unpick_packed(peer, pick);
   message.next_fragment = pick.fragment;
   if (!peer.to_send.contains(core.outgoing, pick.message)) {
     peer.to_send.push_front(core.outgoing, pick.message);
@@ -207,7 +212,8 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   header.path_number = to_wire(number);
   const std::uint64_t oldest = path.packets_in_flight == 0 ? path.sent.next() : path.oldest;
   header.path_back = static_cast<std::uint16_t>(number - oldest);
-  if (message.next_fragment == message.fragments) header.flags |= wire::kFlagAllSent;
+  pick.at_end = message.next_fragment == message.fragments;
+  if (pick.at_end) header.flags |= wire::kFlagAllSent;
   if (pick.again) header.flags |= wire::kFlagRetransmit;
   if (nics[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
   writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
@@ -241,7 +247,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   record.departed = path.last_departed = nic.idle_at;
   record.message = pick.message;
   record.lane = static_cast<std::uint8_t>(packet.entropy);
-  record.at_end = message.next_fragment == message.fragments;
+  record.at_end = pick.at_end;
   record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   if (pick.more > 0) {
     record_packed(pick, record);
@@ -296,11 +302,208 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
 }
 
+// Begins a division among the paths that are UP. False: there is none, or it could not be the same
+// as one choice after the other.
+bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
+  if (turn.tunables.spray_weighted == 0) return false;
+  const bool granted = sends_granted(*this, peer);
+  division.start(wire_bytes_of_full_packet(peer), want_bytes);
+  burst.rows.fill(0);
+  for (LocalNic& nic : nics) nic.planned_idle_at = nic.idle_at;
+  for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
+       left &= left - 1) {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
+    Path& path = *path_of(peer, (i + peer.turn_slot) % kMaxPaths);
+    const LocalNic& nic = nics[path.local_nic];
+    if (path.written_off) return false;
+    if (path.state != PathState::up || !nic.up) continue;
+    if (path.without_way && !has_way(peer, path)) continue;
+    division.add(path, window_of(peer, path, granted), nic.nic->caps().burst, nic.ns_per_byte > 0);
+    Share& share = division.shares().back();
+    if (share.filled != Share::kFull && pace.has_enough(nic.idle_at, turn.now())) {
+      Division::close(share);
+    }
+  }
+  return !division.shares().empty();
+}
+
+// Prepares a share for about so many packets more. False: the path has no way, or no records.
+bool Endpoint::Core::prepare_share(Peer& peer, Share& share, std::size_t more) {
+  Path& path = *share.path;
+  if (share.packets == 0) {
+    share.remote = sender.remote(peer, pair_of(path));
+    if (share.remote == kNoRemote) return false;
+    trim(path, turn.now() - path.response.overdue(turn.granularity) * 2);
+  }
+  const std::uint64_t places = reserve_records(path, share.packets + more + kKeptForProbes);
+  share.places = static_cast<std::uint32_t>(places - std::min(places, kKeptForProbes));
+  return share.packets < share.places;
+}
+
+// Picks up to `most` packets, and writes each for the path whose turn it is. Returns how many they
+// are. Packets of one NIC stay in the order in which they were picked: its paths would otherwise
+// wait for each other, and their windows would see that as delay.
+std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes,
+                                            std::size_t most) {
+  const bool granted = sends_granted(*this, peer);
+  const bool bound = all_bound(peer);
+  const std::uint64_t crowd = crowd_bytes(peer, want_bytes);
+  // A message whose fragments follow each other, as nothing that is lost comes before them.
+  const auto bulk_at = [&](std::uint32_t i) -> OutgoingMessage* {
+    if (i == kNoIndex || outgoing.at(i).fragments == 1) return nullptr;
+    return peer.retransmits.empty() ? &outgoing.at(i) : nullptr;
+  };
+  std::uint32_t front = peer.to_send.front();
+  OutgoingMessage* bulk = bulk_at(front);
+  std::uint32_t size = 0;
+  for (; size < most; ++size) {
+    // The division ends where a single choice would first bind another path.
+    if (bulk == nullptr && peer.to_send.front() != front) {
+      front = peer.to_send.front();
+      if (sends_granted(*this, peer) != granted) break;
+      if (front != kNoIndex && outgoing.at(front).fragments > 1) {
+        if (!bound) break;
+        bind_for_bulk(peer, outgoing.at(front).fragments);
+      }
+      bulk = bulk_at(front);
+    }
+    Share* const share = division.next();
+    if (share == nullptr) break;
+    if (share->in_flight >= crowd) {
+      if (!bound) break;
+      peer.crowded_at = turn.now();
+    }
+    if (share->packets == share->places &&
+        !prepare_share(peer, *share, (most - size) / division.shares().size() + 1)) {
+      break;
+    }
+    Path& path = *share->path;
+    const std::uint8_t nic = path.local_nic;
+    const std::size_t at = burst.rows[nic];
+    Pick& pick = burst.picks[nic][at];
+    TxPacket& packet = burst.packets[nic][at];
+    if (bulk != nullptr) {
+      pick = {front, bulk->next_fragment};
+      if (++bulk->next_fragment >= bulk->may_send) {
+        peer.to_send.remove(outgoing, front);
+        bulk = nullptr;
+      }
+    } else if (!next_pick(*this, peer, pick)) {
+      break;
+    }
+    burst.rows[nic] = static_cast<std::uint8_t>(at + 1);
+    pick.order = static_cast<std::uint8_t>(size);
+    pick.share = share->index;
+    burst.remote = share->remote;
+    write_fragment(peer, path, path.sent.next() + share->packets, pick, *burst.buffers[size],
+                   packet);
+    const std::uint32_t bytes = packet.header_bytes + packet.payload_bytes;
+    division.give(bytes);
+    if (share->paced) pace_shares(nic, bytes);
+  }
+  return size;
+}
+
+// The NIC gets so many bytes. Closes its shares if its own queue will last until the next turn.
+void Endpoint::Core::pace_shares(std::size_t nic, std::uint64_t bytes) {
+  LocalNic& local = nics[nic];
+  local.planned_idle_at = later(local.planned_idle_at, turn.now()) + local.time_of(bytes);
+  for (Share& share : division.shares()) {
+    if (share.path->local_nic != nic || share.filled == Share::kFull) continue;
+    if (pace.has_enough(local.planned_idle_at, turn.now())) Division::close(share);
+  }
+}
+
+// Hands each NIC its packets as one burst. False: some were refused, and wait again.
+bool Endpoint::Core::hand_over_rows(Peer& peer) {
+  std::array<const Pick*, kMaxPaths> last{};  // of each share
+  std::array<std::uint8_t, kMaxNics> accepted;
+  bool any_end = false;
+  bool all = true;
+  for (std::size_t i = 0; i < nics.size(); ++i) {
+    if (burst.rows[i] == 0) continue;
+    const auto packets = std::span(burst.packets[i]).first(burst.rows[i]);
+    const std::size_t count = sender.send_burst(i, packets);
+    const auto& picks = burst.picks[i];
+    for (std::size_t j = 0; j < count;) {
+      const std::uint8_t share = picks[j].share;
+      Path& path = *division.shares()[share].path;
+      do {
+        commit_fragment(peer, path, picks[j], packets[j]);
+        any_end |= picks[j].at_end;
+      } while (++j < count && picks[j].share == share);
+      last[share] = &picks[j - 1];
+    }
+    accepted[i] = static_cast<std::uint8_t>(count);
+    all &= count == packets.size();
+  }
+  if (any_end) arm_all_prompt(peer);
+  for (const Share& share : division.shares()) {
+    if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
+  }
+  // The last pick goes back first.
+  for (std::uint32_t order = burst.size; !all && order-- > 0;) {
+    for (std::size_t i = 0; i < nics.size(); ++i) {
+      if (burst.rows[i] == 0 || burst.rows[i] == accepted[i]) continue;
+      const std::size_t at = burst.rows[i] - 1u;
+      const Pick& pick = burst.picks[i][at];
+      if (pick.order != order) continue;
+      take_back(peer, *division.shares()[pick.share].path, pick, burst.packets[i][at]);
+      --burst.rows[i];
+    }
+  }
+  return all;
+}
+
+// Sends up to `most` packets, over several paths at once. With an empty burst nothing was done.
+Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t want_bytes,
+                                                      std::uint64_t most) {
+  const std::uint64_t limit = turn.tunables.max_in_flight_packets;
+  const std::uint64_t room = limit - std::min<std::uint64_t>(in_flight - written_off, limit);
+  most = waiting_fragments(*this, peer, std::min<std::uint64_t>({most, room, Burst::kMost}));
+  burst.size = 0;
+  if (most < 2 || retransmits.available() < most || !begin_division(peer, want_bytes) ||
+      division.next() == nullptr) {
+    return Sent::more;
+  }
+  const std::size_t taken = sender.take_buffers(std::span(burst.buffers).first(most));
+  burst.size = write_divided(peer, want_bytes, taken);
+  sender.give_buffers(std::span(burst.buffers).subspan(burst.size, taken - burst.size));
+  if (burst.size == 0) return Sent::more;
+  peer.turn_slot = static_cast<std::uint8_t>(division.last().path->slot + 1);
+  return hand_over_rows(peer) ? sent(peer) : refuse();
+}
+
+// A burst whose last pick this is has left over the path.
+void Endpoint::Core::burst_left(Peer& peer, Path& path, const Pick& last) {
+  peer.told_floor = peer.floor;
+  const OutgoingMessage& message = outgoing.at(last.message);
+  path.prompt = message.next_fragment == message.fragments;
+  arm_pto(path);
+}
+
+// The path's NIC did not take that packet of the burst.
+void Endpoint::Core::take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet) {
+  path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false, false);
+  sender.give_buffers(std::span(&packet.buffer, 1));
+  unpick(*this, peer, pick);
+}
+
+Endpoint::Core::Sent Endpoint::Core::refuse() {
+  ++turn.counters.nic_backpressure;
+  turn.refused();
+  return Sent::refused;
+}
+
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
   if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
   hear_news(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender.limits().burst_packets;
   if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
+  if (in_a_row > 1 && !std::has_single_bit(peer.bound) && !turn.was_refused()) {
+    const Sent outcome = transmit_divided(peer, want_bytes, in_a_row);
+    if (burst.size > 0) return outcome;
+  }
   const Time others = std::exchange(pace.data_at, kNever);
   Path* path = choose_path(peer, want_bytes);
   const bool waits = path == nullptr && pace.data_at != kNever;
@@ -320,36 +523,24 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   const std::size_t limit =
       sender.take_buffers(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;
-  while (burst.size < limit && next_pick(*this, peer, burst.picks[burst.size])) {
-    write_fragment(peer, *path, path->sent.next() + burst.size, burst.picks[burst.size],
-                   *burst.buffers[burst.size], burst.packets[burst.size]);
+  auto& picks = burst.picks.front();
+  auto& packets = burst.packets.front();
+  while (burst.size < limit && next_pick(*this, peer, picks[burst.size])) {
+    write_fragment(peer, *path, path->sent.next() + burst.size, picks[burst.size],
+                   *burst.buffers[burst.size], packets[burst.size]);
     ++burst.size;
   }
   const std::size_t accepted =
-      burst.size == 0
-          ? 0
-          : sender.send_burst(path->local_nic, std::span(burst.packets).first(burst.size));
-  sender.give_buffers(std::span(burst.buffers).subspan(accepted, limit - accepted));
-  for (std::size_t i = 0; i < accepted; ++i) {
-    commit_fragment(peer, *path, burst.picks[i], burst.packets[i]);
-  }
-  for (std::size_t i = burst.size; i-- > accepted;) {
-    path->lanes.ended(static_cast<std::uint8_t>(burst.packets[i].entropy), false, false);
-    unpick(*this, peer, burst.picks[i]);
-  }
+      burst.size == 0 ? 0
+                      : sender.send_burst(path->local_nic, std::span(packets).first(burst.size));
+  sender.give_buffers(std::span(burst.buffers).subspan(burst.size, limit - burst.size));
+  for (std::size_t i = 0; i < accepted; ++i) commit_fragment(peer, *path, picks[i], packets[i]);
+  for (std::size_t i = burst.size; i-- > accepted;) take_back(peer, *path, picks[i], packets[i]);
   if (accepted > 0) {
-    peer.told_floor = peer.floor;
-    const OutgoingMessage& last = outgoing.at(burst.picks[accepted - 1].message);
-    path->prompt = last.next_fragment == last.fragments;
-    arm_pto(*path);
+    burst_left(peer, *path, picks[accepted - 1]);
     if (path->prompt) arm_all_prompt(peer);
   }
-  if (accepted < burst.size) {
-    ++turn.counters.nic_backpressure;
-    turn.refused();
-    return Sent::refused;
-  }
-  return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
+  return accepted < burst.size ? refuse() : sent(peer);
 }
 
 }  // namespace hawser::proto

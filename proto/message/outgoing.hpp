@@ -58,6 +58,7 @@ struct OutgoingMessage {
 struct Retransmit {
   SlabId message;
   std::uint32_t fragment = 0;
+  bool was_sent = true;  // false: the NIC that was to take it refused it, and took later ones
   ListLink link;
 };
 

@@ -233,11 +233,15 @@ void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
   }
 }
 
+// Data behind so many bytes in flight on a path would rather go on another one.
+std::uint64_t Endpoint::Core::crowd_bytes(const Peer& peer, std::uint64_t want_bytes) const {
+  return std::max(want_bytes, kFewPackets * wire_bytes_of_full_packet(peer));
+}
+
 // The next data would go on `chosen`, or nowhere. Returns another path that may carry it instead,
 // if one can be bound for that.
 Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
-  const std::uint64_t few = std::max(want_bytes, kFewPackets * wire_bytes_of_full_packet(peer));
-  if (chosen != nullptr && chosen->bytes_in_flight < few) return nullptr;
+  if (chosen != nullptr && chosen->bytes_in_flight < crowd_bytes(peer, want_bytes)) return nullptr;
   peer.crowded_at = turn.now();
   return all_bound(peer) ? nullptr : bind_for_data(peer);
 }

@@ -38,6 +38,7 @@ struct LocalNic {
   Reordering reordering{};
   double ns_per_byte = 0;  // of the cable, nominal; 0: not known
   Time idle_at{};          // when everything given to it has left, at that rate
+  Time planned_idle_at{};  // the same with packets that are being written
   std::uint64_t packets_sent = 0;
   std::uint64_t data_packets_sent = 0;  // of these, with a path number
   std::uint64_t bytes_sent = 0;
@@ -80,9 +81,9 @@ struct Pace {
   [[nodiscard]] Duration enough() const { return std::max(away_lately * 2, microseconds(1)); }
   // Whether the NIC's own queue lasts until this end is back. If so, data waits until half of it
   // has left.
-  [[nodiscard]] bool has_enough(const LocalNic& nic, Time now) {
-    if (nic.idle_at <= now + enough()) return false;
-    data_at = earlier(data_at, nic.idle_at - enough() / 2);
+  [[nodiscard]] bool has_enough(Time idle_at, Time now) {
+    if (idle_at <= now + enough()) return false;
+    data_at = earlier(data_at, idle_at - enough() / 2);
     return true;
   }
   // How many packets of that size give a NIC enough: at least one.

@@ -156,10 +156,16 @@ class SentPackets {
 
   // Forgets everything and gives back every block.
   void clear(SentBlockPool& pool) {
+    // Blocks in use or reserved are neighbours. The first may be that of the number before.
+    const std::uint64_t first = base_ / kRecords;
+    if (base_ % kRecords == 0) give(pool, entry(pool, base_ - 1));
+    for (std::uint64_t i = 0; i < kPathNumbers / kRecords; ++i) {
+      std::uint32_t& block = entry(pool, (first + i) * kRecords);
+      if (block == kNoIndex) break;
+      give(pool, block);
+    }
     base_ = next_;
-    for (std::uint32_t& block : near_) give(pool, block);
     if (directory_ == kNoIndex) return;
-    for (std::uint32_t& block : pool.directory(directory_)) give(pool, block);
     pool.give_directory(directory_);
     directory_ = kNoIndex;
   }

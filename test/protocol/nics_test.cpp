@@ -357,6 +357,27 @@ TEST_CASE("nics__a_black_hole_in_one_direction_is_gone_round", "[A4]") {
   }
 }
 
+// A fragment that its NIC refuses waits, although other NICs have taken later ones of its message.
+TEST_CASE("nics__packets_that_a_nic_refuses_are_sent_once") {
+  for (const std::uint32_t nics : {2, 4}) {
+    INFO(nics << " NICs");
+    WorldConfig config = four_nics();
+    config.nics = nics;
+    World world(config);
+    world.connect_all();
+    world.apply(0, 0, "partial-burst=0.5");
+    world.apply(0, 1, "partial-burst=0.2");
+    Exchange exchange(world);
+    for (std::uint64_t i = 0; i < 20; ++i) exchange.message(0, 1, i, 300000);
+    REQUIRE(exchange.run(milliseconds(200)));
+    exchange.check_all_ok();
+    CHECK(world.stats(0).nic_backpressure > 0);
+    CHECK(world.stats(0).fragments_retransmitted == 0);
+    CHECK(world.stats(1).duplicate_fragments == 0);
+    exchange.check_quiet();
+  }
+}
+
 TEST_CASE("nics__unequal_numbers_of_nics") {
   for (const auto& [a, b] :
        {std::pair{2u, 4u}, {4u, 2u}, {1u, 4u}, {4u, 1u}, {3u, 2u}, {1u, 16u}}) {
