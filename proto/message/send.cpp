@@ -11,8 +11,9 @@
 // A message is finished when it has its final status: the floor may pass its number. It is released
 // when no NIC reads its bytes any more, and only then forgotten.
 //
-// Invariants: fragments below next_fragment were sent at least once; next_fragment <= may_send <=
-// fragments; a finished message sends nothing more and is freed once no NIC reads from it.
+// Invariants: fragments below next_fragment were sent at least once, or wait with those that are
+// lost. next_fragment <= may_send <= fragments. A finished message sends nothing more and is freed
+// once no NIC reads from it.
 #include <algorithm>
 #include <array>
 #include <bit>
