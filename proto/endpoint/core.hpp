@@ -27,8 +27,10 @@
 #include "proto/base/untouched.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
+#include "proto/endpoint/call_queue.hpp"
 #include "proto/endpoint/control_routes.hpp"
 #include "proto/endpoint/descriptors.hpp"
+#include "proto/endpoint/half_open_peers.hpp"
 #include "proto/endpoint/outbox.hpp"
 #include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
@@ -100,8 +102,8 @@ struct Endpoint::Core {
   // ---- work at hand
   IndexList<Peer, &Peer::send_link> senders;
   TouchedPeers touched;
-  IndexList<Peer, &Peer::send_link> callers;    // peers that wait for their turn to be called
-  IndexList<Peer, &Peer::send_link> half_open;  // strangers in ANSWERED, the oldest first
+  CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
+  HalfOpenPeers half_open{peers};
   Places peer_places;
 
   // ---- this turn
@@ -112,8 +114,6 @@ struct Endpoint::Core {
   Descriptors descriptors{turn, peers, touched, outbox, control_routes};
   Outbox outbox;
 
-  std::uint32_t calls_outstanding = 0;
-  std::uint32_t half_open_count = 0;
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
   std::uint32_t in_flight = 0;    // sequenced packets
@@ -151,7 +151,6 @@ struct Endpoint::Core {
   [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, Time half_open_until);
   void give_back(Peer& peer);
   void enter_half_open(Peer& peer);
-  void leave_half_open(Peer& peer);
 
   // ---- session.cpp
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;

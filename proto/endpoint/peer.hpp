@@ -54,6 +54,21 @@ class Starvation {
   bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
 };
 
+// Whether a peer is in its first calls, or waits for its turn. Only CallQueue changes it.
+class CallState {
+  friend class CallQueue;
+
+  bool calls = false;
+  bool waits = false;
+};
+
+// Whether a peer is a stranger that is half open. Only HalfOpenPeers changes it.
+class HalfOpenMark {
+  friend class HalfOpenPeers;
+
+  bool is_listed = false;
+};
+
 struct alignas(kCacheLine) Peer {
   std::uint32_t index = kNoIndex;  // its name on the wire and in the API
   SessionState state = SessionState::idle;
@@ -71,10 +86,9 @@ struct alignas(kCacheLine) Peer {
 
   // Handshake and closing.
   Time call_at = kNever;
-  bool announcing = false;     // READY: calls until the peer has our NICs' present addresses
-  bool holds_call = false;     // in its first calls, which few peers may be at a time
-  bool waits_to_call = false;  // on the list of callers
-  bool is_half_open = false;   // on the list of half-open ones
+  bool announcing = false;  // READY: calls until the peer has our NICs' present addresses
+  CallState call_state;
+  HalfOpenMark half_open;
   bool close_sent = false;
   bool close_answered = false;
   std::uint8_t pair_count = 0;  // of `pairs`, below

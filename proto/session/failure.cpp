@@ -82,7 +82,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   const PeerId id = id_of(peer);
   const bool real = status != Status::endpoint_closed;
   peer.failure_reason = reason_of(*this, peer, status);
-  leave_half_open(peer);
+  half_open.leave(peer);
   end_calling(peer);
   peer.state = SessionState::failed;
   peer.failure = status;

@@ -3,7 +3,7 @@
 // is believed, and how both sides learn of each other.
 //
 // Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are in their
-// first calls (`holds_call`); others wait in `callers` for their turn. The handshake is symmetric:
+// first calls; others wait for their turn (endpoint/call_queue.hpp). The handshake is symmetric:
 // both sides send their whole state, and a side is READY once the other has echoed its token.
 // HELLOs that cross therefore make one session.
 //
@@ -152,7 +152,7 @@ Duration listens_for(const Core& core, const Peer& peer) {
 // An operation or connect needs the session.
 void Endpoint::Core::want_session(Peer& peer) {
   peer.wanted = true;
-  leave_half_open(peer);
+  half_open.leave(peer);
   if (peer.state == SessionState::idle) {
     if (!begin_session(peer)) return;
     peer.state = SessionState::calling;
@@ -162,16 +162,12 @@ void Endpoint::Core::want_session(Peer& peer) {
                .peer = id_of(peer),
                .endpoint_id = peer.remote_id});
   }
-  if (peer.state == SessionState::ready || peer.call_at != kNever || peer.waits_to_call) return;
-  if (calls_outstanding < turn.tunables.max_outstanding_handshakes)
-    return begin_calling(peer, turn.now());
-  peer.waits_to_call = true;
-  callers.push_back(peers, index_of(peer));
+  const bool is_called = peer.call_at != kNever || CallQueue::waits(peer);
+  if (peer.state == SessionState::ready || is_called) return;
+  if (call_queue.begin(peer)) begin_calling(peer, turn.now());
 }
 
 void Endpoint::Core::begin_calling(Peer& peer, Time at) {
-  peer.holds_call = true;
-  ++calls_outstanding;
   peer.calling_since = peer.call_at = at;
   peer.timeout_put_off = false;
   touch(peer);
@@ -192,23 +188,15 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   peer.calls = 0;
   peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
   peer.calling_since = turn.now();
-  if (!peer.waits_to_call) peer.call_at = turn.now();
+  if (!CallQueue::waits(peer)) peer.call_at = turn.now();
 }
 
 // Answered, failed, or unanswered for a while: the next peer gets its turn.
 void Endpoint::Core::end_calling(Peer& peer) {
-  if (peer.waits_to_call) {
-    peer.waits_to_call = false;
-    callers.remove(peers, index_of(peer));
-  }
-  if (!peer.holds_call) return;
-  peer.holds_call = false;
-  --calls_outstanding;
-  if (callers.empty()) return;
-  Peer& next = peers.at(callers.pop_front(peers));
-  next.waits_to_call = false;
-  begin_calling(
-      next, turn.now() + turn.random.jitter(microseconds(turn.tunables.handshake_retry_us) / 16));
+  Peer* const next = call_queue.end(peer);
+  if (next == nullptr) return;
+  const Duration at_most = microseconds(turn.tunables.handshake_retry_us) / 16;
+  begin_calling(*next, turn.now() + turn.random.jitter(at_most));
 }
 
 // Sends a HELLO over the next pair of NICs. After the first calls it uses several pairs, so that a
@@ -476,7 +464,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   }
   // A closing endpoint makes no new session, unless it still has something to send there.
   if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
-  const bool crowded = half_open_count >= turn.tunables.max_half_open_sessions || peers.full();
+  const bool crowded = half_open.size() >= turn.tunables.max_half_open_sessions || peers.full();
   const bool must_prove =
       peer == nullptr ? crowded : peer->remote_token != 0 || peer->verified_counter != 0;
   if (must_prove && (!echoed || is_behind) && !is_proven(*this, said, address)) {

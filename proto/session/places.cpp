@@ -9,9 +9,9 @@
 // If there is neither, some peers that were silent for long are asked whether they live. The
 // session of a peer that does not answer ends. Until then newcomers are refused.
 //
-// Invariants: half_open holds the peers that have called, that nobody here wants, and that have not
-// sent our token. `ended` names peers whose sessions have ended. A walk over all places finds those
-// that didn't fit there, or whose places could not be given away yet.
+// Invariants: `half_open` (endpoint/half_open_peers.hpp) holds no peer that somebody here wants, or
+// that has sent our token. `ended` names peers whose sessions have ended. A walk over all places
+// finds those that didn't fit there, or whose places could not be given away yet.
 #include "proto/session/places.hpp"
 
 #include "proto/endpoint/core.hpp"
@@ -38,7 +38,7 @@ bool is_over(const Core& core, std::uint32_t index) {
 template <class Core>
 void forget(Core& core, Peer& peer, bool was_named) {
   const std::uint32_t index = core.index_of(peer);
-  core.leave_half_open(peer);
+  core.half_open.leave(peer);
   core.learn_nics(peer, {});
   if (peer.outgoing.is_open()) peer.outgoing.close();
   if (peer.incoming.is_open()) peer.incoming.close();
@@ -80,8 +80,8 @@ template <class Core>
 bool is_left_alone(const Core& core, std::uint32_t index) {
   if (!core.peers.is_awake(index)) return false;
   const Peer& peer = core.peers.at(index);
-  return peer.state == SessionState::answered && peer.call_at == kNever && !peer.waits_to_call &&
-         !core.pending(peer) &&
+  return peer.state == SessionState::answered && peer.call_at == kNever &&
+         !CallQueue::waits(peer) && !core.pending(peer) &&
          core.turn.now() - peer.last_heard >= milliseconds(core.turn.tunables.peer_timeout_ms);
 }
 
@@ -136,13 +136,12 @@ void walk_places(Core& core) {
 // that became half open after `half_open_until` keep theirs: the answer may be on its way to them.
 Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   if (peers.full()) (void)free_ended(*this);
-  while (peers.full() && !half_open.empty()) {
-    Peer& oldest = peers.at(half_open.front());
-    if (oldest.calling_since > half_open_until) break;
-    if (pending(oldest)) {
-      leave_half_open(oldest);  // somebody has guessed its name
+  while (Peer* const oldest = peers.full() ? half_open.oldest() : nullptr) {
+    if (oldest->calling_since > half_open_until) break;
+    if (pending(*oldest)) {
+      half_open.leave(*oldest);  // somebody has guessed its name
     } else {
-      give_back(oldest);
+      give_back(*oldest);
     }
   }
   if (peers.full()) {
@@ -166,18 +165,8 @@ void Endpoint::Core::give_back(Peer& peer) {
 void Endpoint::Core::enter_half_open(Peer& peer) {
   // A peer that had a session keeps its PeerId until that session is over.
   const bool is_known = peer.wanted || peer.verified_counter != 0;
-  if (peer.is_half_open || is_known || pending(peer)) return;
-  peer.is_half_open = true;
-  peer.calling_since = turn.now();
-  ++half_open_count;
-  half_open.push_back(peers, index_of(peer));
-}
-
-void Endpoint::Core::leave_half_open(Peer& peer) {
-  if (!peer.is_half_open) return;
-  peer.is_half_open = false;
-  --half_open_count;
-  half_open.remove(peers, index_of(peer));
+  if (is_known || pending(peer)) return;
+  if (half_open.enter(peer)) peer.calling_since = turn.now();
 }
 
 }  // namespace hawser::proto

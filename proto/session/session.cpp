@@ -129,7 +129,7 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   if (peer.state == SessionState::answered &&
       (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
     draw_token(peer);
-    leave_half_open(peer);  // enters anew: it has just proven an address, so it is no old stranger
+    half_open.leave(peer);  // enters anew: it has just proven an address, so it is no old stranger
   }
   if (peer.incoming.is_open()) peer.incoming.close();
   if (!peer.incoming.open(table_blocks, hello.first_number)) return false;
@@ -167,7 +167,7 @@ bool any_operation(const Peer& peer) {
 }  // namespace
 
 void Endpoint::Core::become_ready(Peer& peer) {
-  leave_half_open(peer);
+  half_open.leave(peer);
   end_calling(peer);
   peer.state = SessionState::ready;
   if (turn.tracing()) trace_session(peer);
