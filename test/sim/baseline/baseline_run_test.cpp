@@ -12,7 +12,7 @@ TEST_CASE("baselines__are_known_by_their_names") {
   for (const Baseline& one : baselines()) CHECK(&baseline(one.name) == &one);
   CHECK(baselines().size() == 8);
   CHECK_THROWS_WITH(baseline("tcp"),
-                    "there is no baseline 'tcp', but: rc, rc_failover, irn, uccl, fixed_timer, "
+                    "there is no baseline 'tcp'; there are: rc, rc_failover, irn, uccl, fixed_timer, "
                     "oblivious, irn_with_our_spray, uccl_with_our_spray");
 }
 
