@@ -103,7 +103,7 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::send_link> senders;
   TouchedPeers touched;
   CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
-  HalfOpenPeers half_open{peers};
+  HalfOpenStrangers half_open{peers};
   Places peer_places;
 
   // ---- this turn
