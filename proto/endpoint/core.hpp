@@ -103,7 +103,7 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::send_link> senders;
   TouchedPeers touched;
   CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
-  HalfOpenStrangers half_open{peers};
+  HalfOpenPeers half_open{peers};
   Places peer_places;
 
   // ---- this turn

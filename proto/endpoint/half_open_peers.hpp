@@ -11,10 +11,10 @@
 
 namespace hawser::proto {
 
-class HalfOpenStrangers {
+class HalfOpenPeers {
  public:
   // `peers` outlives it.
-  explicit HalfOpenStrangers(PeerTable& peers) : peers_(peers) {}
+  explicit HalfOpenPeers(PeerTable& peers) : peers_(peers) {}
 
   // False: it was one before, and keeps its age.
   bool enter(Peer& peer) {

@@ -62,9 +62,9 @@ class CallState {
   bool waits = false;
 };
 
-// Whether a peer is a stranger that is half open. Only HalfOpenStrangers changes it.
+// Whether a peer is a stranger that is half open. Only HalfOpenPeers changes it.
 class HalfOpenMark {
-  friend class HalfOpenStrangers;
+  friend class HalfOpenPeers;
 
   bool is_listed = false;
 };
