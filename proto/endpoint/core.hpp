@@ -30,7 +30,7 @@
 #include "proto/endpoint/call_queue.hpp"
 #include "proto/endpoint/control_routes.hpp"
 #include "proto/endpoint/descriptors.hpp"
-#include "proto/endpoint/half_open_peers.hpp"
+#include "proto/endpoint/half_open_strangers.hpp"
 #include "proto/endpoint/outbox.hpp"
 #include "proto/endpoint/packet_sender.hpp"
 #include "proto/endpoint/peer.hpp"
@@ -103,7 +103,7 @@ struct Endpoint::Core {
   IndexList<Peer, &Peer::send_link> senders;
   TouchedPeers touched;
   CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
-  HalfOpenPeers half_open{peers};
+  HalfOpenStrangers half_open{peers};
   Places peer_places;
 
   // ---- this turn

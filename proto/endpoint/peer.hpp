@@ -62,9 +62,9 @@ class CallState {
   bool waits = false;
 };
 
-// Whether a peer is a stranger that is half open. Only HalfOpenPeers changes it.
+// Whether a peer is a stranger that is half open. Only HalfOpenStrangers changes it.
 class HalfOpenMark {
-  friend class HalfOpenPeers;
+  friend class HalfOpenStrangers;
 
   bool is_listed = false;
 };

@@ -122,7 +122,7 @@ class PeerTable {
   // The peer's place among those awake, below capacity(): it indexes data kept beside the table.
   [[nodiscard]] std::uint32_t place_of(const Peer& peer) const { return awake_.index_of(peer); }
 
-  // What the peer has said of its NIC `i`.
+  // NIC `i` of the peer, as it has described it.
   [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
     if (i < peer.nics.size()) return peer.nics[i];
     return more_nics_[place_of(peer) * kMoreNics + i - peer.nics.size()];

@@ -194,7 +194,7 @@ void Endpoint::Core::progress_closing() {
     return;
   }
   for_each_peer([&](Peer& peer) {
-    if (HalfOpenPeers::contains(peer) && !pending(peer)) return give_back(peer);
+    if (HalfOpenStrangers::contains(peer) && !pending(peer)) return give_back(peer);
     if (peer.state == SessionState::ready && !peer.close_answered) {
       send_close(peer);  // the last word, whether it arrives or not
     }

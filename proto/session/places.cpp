@@ -9,9 +9,9 @@
 // If there is neither, some peers that were silent for long are asked whether they live. The
 // session of a peer that does not answer ends. Until then newcomers are refused.
 //
-// Invariants: `half_open` (endpoint/half_open_peers.hpp) holds no peer that somebody here wants, or
-// that has sent our token. `ended` names peers whose sessions have ended. A walk over all places
-// finds those that didn't fit there, or whose places could not be given away yet.
+// Invariants: `half_open` (endpoint/half_open_strangers.hpp) holds no peer that somebody here
+// wants, or that has sent our token. `ended` names peers whose sessions have ended. A walk over all
+// places finds those that didn't fit there, or whose places could not be given away yet.
 #include "proto/session/places.hpp"
 
 #include "proto/endpoint/core.hpp"

@@ -11,9 +11,10 @@ namespace {
 TEST_CASE("baselines__are_known_by_their_names") {
   for (const Baseline& one : baselines()) CHECK(&baseline(one.name) == &one);
   CHECK(baselines().size() == 8);
-  CHECK_THROWS_WITH(baseline("tcp"),
-                    "there is no baseline 'tcp'; there are: rc, rc_failover, irn, uccl, fixed_timer, "
-                    "oblivious, irn_with_our_spray, uccl_with_our_spray");
+  CHECK_THROWS_WITH(
+      baseline("tcp"),
+      "there is no baseline 'tcp'; there are: rc, rc_failover, irn, uccl, fixed_timer, "
+      "oblivious, irn_with_our_spray, uccl_with_our_spray");
 }
 
 // Packets have Hawser's default sizes: 4266 bytes on the wire, 341.28 ns; acknowledgements of 122

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/half_open_peers.hpp"
+#include "proto/endpoint/half_open_strangers.hpp"
 
 #include <catch2/catch.hpp>
 
 namespace hawser::proto {
 
-TEST_CASE("half open peers: the oldest comes first, and a peer enters and leaves once") {
+TEST_CASE("half open strangers: the oldest comes first, and a peer enters and leaves once") {
   PeerTable peers(3);
-  HalfOpenPeers half_open(peers);
+  HalfOpenStrangers half_open(peers);
   REQUIRE(half_open.oldest() == nullptr);
   Peer& a = *peers.make(1);
   Peer& b = *peers.make(2);
@@ -19,8 +19,8 @@ TEST_CASE("half open peers: the oldest comes first, and a peer enters and leaves
   half_open.leave(a);
   half_open.leave(a);
   REQUIRE(half_open.size() == 1);
-  REQUIRE_FALSE(HalfOpenPeers::contains(a));
-  REQUIRE(HalfOpenPeers::contains(b));
+  REQUIRE_FALSE(HalfOpenStrangers::contains(a));
+  REQUIRE(HalfOpenStrangers::contains(b));
   REQUIRE(half_open.oldest() == &b);
   REQUIRE(half_open.enter(a));  // it is young again
   REQUIRE(half_open.oldest() == &b);

@@ -11,10 +11,10 @@
 
 namespace hawser::proto {
 
-class HalfOpenPeers {
+class HalfOpenStrangers {
  public:
   // `peers` outlives it.
-  explicit HalfOpenPeers(PeerTable& peers) : peers_(peers) {}
+  explicit HalfOpenStrangers(PeerTable& peers) : peers_(peers) {}
 
   // False: it was one before, and keeps its age.
   bool enter(Peer& peer) {
