@@ -26,6 +26,7 @@ using proto::TurnResult;
 // A sleeping thread polls a NIC without a descriptor (memory) this often.
 constexpr proto::Duration kSilentNicInterval = proto::microseconds(100);
 constexpr std::size_t kMaxSecretBytes = 64;
+constexpr std::uint32_t kMostInjectBytes = 65'536;
 constexpr std::size_t kMaxDescriptorsPerNic = 8;
 // Payload limit of a full packet. For UDP the interface's MTU decides, which the driver knows.
 constexpr std::uint32_t kUsualPayload = proto::NicCaps{}.payload_bytes;
@@ -113,6 +114,10 @@ EndpointBody::EndpointBody(const EngineSettings& settings, const EndpointConfig&
   if (config.job_secret.size() > kMaxSecretBytes) {
     throw Error("A job secret has at most " + std::to_string(kMaxSecretBytes) + " bytes, not " +
                 std::to_string(config.job_secret.size()));
+  }
+  if (config.inject_bytes > kMostInjectBytes) {
+    throw Error("An injected message has at most " + std::to_string(kMostInjectBytes) +
+                " bytes, so inject_bytes can't be " + std::to_string(config.inject_bytes));
   }
   std::vector<proto::Nic*> nics;
   for (const NicSpec& spec : settings.nics) {

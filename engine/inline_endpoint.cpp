@@ -22,6 +22,7 @@ InlineEndpoint::InlineEndpoint(const EngineSettings& settings, const EndpointCon
     : registry_(registry),
       body_(settings, config),
       names_(settings.tunables.max_operations),
+      injected_(settings.tunables.max_operations, config.inject_bytes),
       idle_(settings.tunables),
       loop_(sources_) {
   for (const int fd : body_->descriptors()) sources_.add(fd);
@@ -59,6 +60,30 @@ Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) 
     return status;
   }
   operation = asked.operation;
+  loop_.wake_at(now, now);
+  return Status::ok;
+}
+
+Status InlineEndpoint::inject(const SendRequest& request) {
+  if (!body_.is_here()) return Status::endpoint_closed;
+  if (!names_own_channel(request) || request.bytes > injected_.most_bytes()) {
+    return Status::invalid_argument;
+  }
+  const Time now = monotonic_now();
+  const bool may_begin = names_.any_free();
+  proto::SendRequest asked = to_protocol(request);
+  asked.operation = may_begin ? names_.take() : kNoOperation;
+  if (may_begin && (asked.data != nullptr || asked.bytes == 0)) {
+    asked.data = injected_.copy(index_of(asked.operation), asked.data, asked.bytes);
+  }
+  const Status status = body_->protocol().send(now, asked);
+  if (status != Status::ok) {
+    if (may_begin) {
+      injected_.forget(index_of(asked.operation));
+      names_.give(asked.operation);
+    }
+    return status;
+  }
   loop_.wake_at(now, now);
   return Status::ok;
 }
@@ -134,13 +159,31 @@ Status InlineEndpoint::disconnect(PeerId peer) {
   return status;
 }
 
+std::size_t InlineEndpoint::take_completions(std::span<Completion> completions) {
+  std::size_t kept = 0;
+  for (std::size_t count = 1; count > 0 && kept < completions.size();) {
+    const std::span<Completion> room = completions.subspan(kept);
+    count = body_->protocol().poll_completions(room);
+    for (const Completion& completion : room.first(count)) {
+      const OperationId name = completion.operation;
+      const bool is_injected = injected_.holds(index_of(name));
+      if (completion.released) {
+        injected_.forget(index_of(name));
+        names_.give(name);
+      }
+      if (is_injected && !InjectedSends::is_told(completion)) continue;
+      completions[kept] = completion;
+      if (is_injected) completions[kept].operation = kNoOperation;
+      ++kept;
+    }
+    if (count < room.size()) break;
+  }
+  return kept;
+}
+
 std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, TurnResult& result) {
   if (!body_->protocol().is_through()) result = body_->progress(now);
-  const std::size_t count = body_->protocol().poll_completions(completions);
-  for (const Completion& completion : completions.first(count)) {
-    if (completion.released) names_.give(completion.operation);
-  }
-  return count;
+  return take_completions(completions);
 }
 
 std::size_t InlineEndpoint::poll(std::span<Completion> completions) {

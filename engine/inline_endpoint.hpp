@@ -21,6 +21,7 @@
 #include "engine/endpoint_body.hpp"
 #include "engine/endpoint_registry.hpp"
 #include "engine/idle_clock.hpp"
+#include "engine/injected_sends.hpp"
 #include "engine/operation_names.hpp"
 #include "engine/own_process.hpp"
 #include "engine/poll_set.hpp"
@@ -38,6 +39,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   [[nodiscard]] const Address& address() const noexcept override { return body_->address(); }
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
   [[nodiscard]] Status send(const SendRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status inject(const SendRequest& request) override;
   [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override;
   [[nodiscard]] Status probe(const ProbeRequest& request, Envelope& envelope) override;
   [[nodiscard]] Status claim(const ProbeRequest& request, Envelope& envelope,
@@ -65,7 +67,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   void release_memory(RegistrationId registration) override;
 
  private:
-  // Takes a name for the receive and passes it to the protocol.
+  // Takes a name for the operation and passes it to the protocol.
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
@@ -73,6 +75,8 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
+  // Hands out completions, without those of injected sends that ended well.
+  std::size_t take_completions(std::span<Completion> completions);
   // Runs one turn and hands out the completions that are there.
   std::size_t turn(proto::Time now, std::span<Completion> completions, proto::TurnResult& result);
   // Called if nothing happened at `now`: spins, yields or sleeps, until `until` at the latest.
@@ -81,6 +85,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   EndpointRegistry& registry_;
   OfProcess<EndpointBody> body_;
   OperationNames names_;
+  InjectedSends injected_;
   IdleClock idle_;
   Doorbell bell_;     // rung by other threads that post faults
   PollSet sources_;   // the NICs and the bell

@@ -43,6 +43,7 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       thread_(thread),
       body_(settings, config),
       operations_(settings.tunables.max_operations),
+      injected_(settings.tunables.max_operations, config.inject_bytes),
       admission_(settings.tunables.max_peers, settings.tunables.max_messages_per_peer),
       commands_(settings.tunables.max_operations + kCallRoom, WordRing::Consumers::one),
       known_(std::make_unique<std::atomic<PeerId>[]>(settings.tunables.max_peers)),
@@ -100,7 +101,7 @@ Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& pee
   return status;
 }
 
-Status ThreadedEndpoint::send(const SendRequest& request, OperationId& operation) {
+Status ThreadedEndpoint::admit(const SendRequest& request, OperationSlot*& slot) {
   if (is_closed()) return Status::endpoint_closed;
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0) ||
       !names_own_channel(request)) {
@@ -108,18 +109,32 @@ Status ThreadedEndpoint::send(const SendRequest& request, OperationId& operation
   }
   if (!is_known(request.peer)) return Status::unknown_peer;
   OperationId name = kNoOperation;
-  OperationSlot* const slot = operations_.take(name);
+  slot = operations_.take(name);
   if (slot == nullptr) return Status::again;
   if (!admission_.admit(request.peer)) {
     const std::uint64_t index = index_of(name);
     operations_.give(std::span(&index, 1));
     return Status::again;
   }
-  proto::SendRequest asked = to_protocol(request);
+  proto::SendRequest& asked = slot->request.emplace<proto::SendRequest>(to_protocol(request));
   asked.operation = name;
-  slot->request = asked;
-  operation = name;
-  return post(name);
+  return Status::ok;
+}
+
+Status ThreadedEndpoint::send(const SendRequest& request, OperationId& operation) {
+  OperationSlot* slot = nullptr;
+  if (const Status status = admit(request, slot); status != Status::ok) return status;
+  operation = std::get<proto::SendRequest>(slot->request).operation;
+  return post(operation);
+}
+
+Status ThreadedEndpoint::inject(const SendRequest& request) {
+  if (request.bytes > injected_.most_bytes() && !is_closed()) return Status::invalid_argument;
+  OperationSlot* slot = nullptr;
+  if (const Status status = admit(request, slot); status != Status::ok) return status;
+  auto& asked = std::get<proto::SendRequest>(slot->request);
+  asked.data = injected_.copy(index_of(asked.operation), asked.data, asked.bytes);
+  return post(asked.operation);
 }
 
 Status ThreadedEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
@@ -233,9 +248,14 @@ std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions
   const std::size_t count = completions_.pop(completions.data(), completions.size());
   std::array<std::uint64_t, kBatch> indices;
   std::size_t finished = 0;
-  for (const Completion& completion : completions.first(count)) {
+  for (Completion& completion : completions.first(count)) {
     if (!completion.released) continue;
-    indices[finished++] = index_of(completion.operation);
+    const std::uint32_t index = index_of(completion.operation);
+    if (injected_.holds(index)) {
+      injected_.forget(index);
+      completion.operation = kNoOperation;
+    }
+    indices[finished++] = index;
     if (finished == indices.size()) {
       operations_.give(indices);
       finished = 0;
@@ -421,7 +441,10 @@ Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
 // Returns false if the send has to wait.
 bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
   OperationSlot& slot = operations_.at(index);
-  const Status status = body_->send(now, std::get<proto::SendRequest>(slot.request));
+  const auto& request = std::get<proto::SendRequest>(slot.request);
+  // The memory of injected sends is the endpoint's own, which the cache need not learn.
+  const Status status =
+      injected_.holds(index) ? body_->protocol().send(now, request) : body_->send(now, request);
   if (status == Status::again) return false;
   if (status != Status::ok) refuse(slot, status);
   return true;
@@ -477,6 +500,15 @@ void ThreadedEndpoint::deliver(const Completion& completion) {
     if (const auto* send = std::get_if<proto::SendRequest>(&slot.request)) {
       admission_.finish(send->peer);
     }
+  }
+  const std::uint32_t index = index_of(completion.operation);
+  if (injected_.holds(index) && !InjectedSends::is_told(completion)) {
+    if (completion.released) {
+      injected_.forget(index);
+      const std::uint64_t free = index;
+      operations_.give(std::span(&free, 1));
+    }
+    return;
   }
   // A caller may answer a peer whose message it has received, even before the peer's event has
   // found room.

@@ -27,6 +27,7 @@
 #include "engine/endpoint_registry.hpp"
 #include "engine/engine_thread.hpp"
 #include "engine/idle_clock.hpp"
+#include "engine/injected_sends.hpp"
 #include "engine/operation_table.hpp"
 #include "engine/own_process.hpp"
 #include "engine/send_admission.hpp"
@@ -46,6 +47,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] const Address& address() const noexcept override { return body_->address(); }
   [[nodiscard]] Status connect(std::span<const std::byte> address, PeerId& peer) override;
   [[nodiscard]] Status send(const SendRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status inject(const SendRequest& request) override;
   [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override;
   [[nodiscard]] Status probe(const ProbeRequest& request, Envelope& envelope) override;
   [[nodiscard]] Status claim(const ProbeRequest& request, Envelope& envelope,
@@ -85,6 +87,8 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void on_engine_thread(Function function) const;
   [[nodiscard]] auto there() const;
   void carry(Call& call) const;
+  // Takes a slot for a send, and its place in the limit of its peer.
+  [[nodiscard]] Status admit(const SendRequest& request, OperationSlot*& slot);
   [[nodiscard]] Status post(OperationId operation);
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   // True for the caller if the endpoint is closing, or belongs to another process.
@@ -132,6 +136,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   OfProcess<EndpointBody> body_;  // belongs to the engine thread once it has been added there
 
   OperationTable operations_;
+  InjectedSends injected_;
   SendAdmission admission_;
   mutable WordRing commands_;
   std::unique_ptr<std::atomic<PeerId>[]> known_;  // the peer at each place

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 
@@ -264,6 +265,10 @@ hawser_status hawser_endpoint_create(hawser_engine* engine, const hawser_endpoin
     settings.epoch = taken.epoch;
     const auto* const secret = static_cast<const std::byte*>(taken.job_secret);
     settings.job_secret.assign(secret, secret + taken.job_secret_bytes);
+    if (taken.inject_bytes != 0) {
+      settings.inject_bytes = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(taken.inject_bytes, std::numeric_limits<std::uint32_t>::max()));
+    }
     auto made = std::make_unique<hawser_endpoint>();
     if (taken.trace != nullptr) {
       made->trace = taken.trace;
@@ -309,6 +314,12 @@ hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* 
   const Status status = endpoint->endpoint->send(asked, named);
   if (status == Status::ok) *operation = static_cast<hawser_operation>(named);
   return code(status);
+}
+
+hawser_status hawser_inject(hawser_endpoint* endpoint, const hawser_send_request* request) {
+  hawser::SendRequest asked;
+  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
+  return code(endpoint->endpoint->inject(asked));
 }
 
 hawser_status hawser_receive(hawser_endpoint* endpoint, const hawser_receive_request* request,

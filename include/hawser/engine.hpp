@@ -74,6 +74,9 @@ struct EndpointConfig {
   // Secret that all endpoints of a job share, at most 64 bytes. Peers drop a handshake whose MAC
   // does not match. Empty: anyone may connect.
   std::vector<std::byte> job_secret{};
+  // Most bytes of an injected message (Endpoint::inject), at most 65536. The endpoint reserves as
+  // many for each of its max_operations.
+  std::uint32_t inject_bytes = 256;
   // Called for each trace record, from the first packet to the end of the endpoint's destructor.
   // hawser/trace.hpp says what the hook may do. The hook and its context must outlive the endpoint.
   // Null: no trace.
@@ -113,6 +116,14 @@ class Endpoint {
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: the message
   //     can't be sent. With engine threads the completion may report it.
   [[nodiscard]] virtual Status send(const SendRequest& request, OperationId& operation) = 0;
+
+  // As send, for at most EndpointConfig::inject_bytes bytes. The bytes are copied. A message that
+  // is sent well has no completion. One that failed has a completion without a name (kNoOperation),
+  // which comes when no NIC reads the copy any more; `user_data` tells it from others.
+  //   `ok`: the bytes are the caller's again.
+  //   `again`, `invalid_argument`, `unknown_peer`, `endpoint_closed`, or the status with which the
+  //     session ended: as send. It is also an invalid argument if there are more bytes.
+  [[nodiscard]] virtual Status inject(const SendRequest& request) = 0;
 
   // Receives one message. Messages of one peer match in the order in which it sent them, and
   // receives in the order in which they were posted.

@@ -320,6 +320,7 @@ typedef struct hawser_endpoint_config {
   size_t job_secret_bytes;
   hawser_trace_hook trace; /* NULL: no trace */
   void* trace_context;
+  uint64_t inject_bytes; /* most bytes of hawser_inject, at most 65536; 0: the default, 256 */
 } hawser_endpoint_config;
 
 /* `config` may be NULL. Statuses and `error` are as for hawser_engine_create. */
@@ -346,6 +347,9 @@ void hawser_close(hawser_endpoint* endpoint);
 
 hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* request,
                           hawser_operation* operation);
+/* For at most inject_bytes bytes. Only a send that failed has a completion, whose operation is
+ * HAWSER_NO_OPERATION. */
+hawser_status hawser_inject(hawser_endpoint* endpoint, const hawser_send_request* request);
 hawser_status hawser_receive(hawser_endpoint* endpoint, const hawser_receive_request* request,
                              hawser_operation* operation);
 hawser_status hawser_probe(hawser_endpoint* endpoint, const hawser_probe_request* request,

@@ -33,20 +33,14 @@ class CEndpoint final : public EndpointDouble {
     return status;
   }
   [[nodiscard]] Status send(const SendRequest& request, OperationId& operation) override {
-    const hawser_send_request asked{.struct_size = sizeof asked,
-                                    .data = request.data,
-                                    .bytes = request.bytes,
-                                    .tag = request.tag,
-                                    .immediate = request.immediate,
-                                    .user_data = request.user_data,
-                                    .hint = {},
-                                    .peer = static_cast<hawser_peer>(request.peer),
-                                    .channel = request.channel,
-                                    .level = static_cast<hawser_level>(request.level),
-                                    .owner = static_cast<hawser_channel_owner>(request.owner)};
+    const hawser_send_request asked = send_request(request);
     return named(operation, [&](hawser_operation& name) {  //
       return hawser_send(&handle_, &asked, &name);
     });
+  }
+  [[nodiscard]] Status inject(const SendRequest& request) override {
+    const hawser_send_request asked = send_request(request);
+    return status_of(hawser_inject(&handle_, &asked));
   }
   [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override {
     const hawser_receive_request asked{.struct_size = sizeof asked,
@@ -151,6 +145,19 @@ class CEndpoint final : public EndpointDouble {
   static constexpr std::size_t kTextBytes = 400;
 
   static Status status_of(hawser_status status) { return static_cast<Status>(status); }
+  static hawser_send_request send_request(const SendRequest& request) {
+    return {.struct_size = sizeof(hawser_send_request),
+            .data = request.data,
+            .bytes = request.bytes,
+            .tag = request.tag,
+            .immediate = request.immediate,
+            .user_data = request.user_data,
+            .hint = {},
+            .peer = static_cast<hawser_peer>(request.peer),
+            .channel = request.channel,
+            .level = static_cast<hawser_level>(request.level),
+            .owner = static_cast<hawser_channel_owner>(request.owner)};
+  }
   static hawser_probe_request probe_request(const ProbeRequest& request) {
     return {.struct_size = sizeof(hawser_probe_request),
             .tag = request.tag,

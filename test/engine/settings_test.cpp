@@ -140,6 +140,9 @@ TEST_CASE("Engine__errors_of_its_constructors_are_one_sentence") {
   config.nics = {"memory:x"};
   Engine other(config);
   CHECK_THAT(error_of([&] { (void)other.create_endpoint(too_long); }), Contains("64 bytes"));
+  EndpointConfig too_large;
+  too_large.inject_bytes = 65'537;
+  CHECK_THAT(error_of([&] { (void)other.create_endpoint(too_large); }), Contains("inject_bytes"));
   CHECK(other.nic_count() == 1);
 }
 

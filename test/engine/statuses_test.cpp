@@ -210,6 +210,42 @@ void add_send(std::vector<Row>& rows) {
                   }});
 }
 
+void add_inject(std::vector<Row>& rows) {
+  const auto inject = [](Scene& scene) { return scene.subject().inject(small_send(scene)); };
+  rows.push_back({"inject", Status::ok, inject});
+  rows.push_back({"inject", Status::again, [=](Scene& scene) {
+                    scene.use_up_operations();
+                    return inject(scene);
+                  }});
+  rows.push_back(
+      {"inject", Status::invalid_argument, [](Scene& scene) {
+         const std::vector<std::byte> long_data(257);
+         return scene.subject().inject(
+             {.peer = scene.peer, .tag = 2, .data = long_data.data(), .bytes = long_data.size()});
+       }});
+  rows.push_back({"inject", Status::invalid_argument, [](Scene& scene) {
+                    return scene.subject().inject({.peer = scene.peer, .tag = 2, .bytes = 8});
+                  }});
+  rows.push_back({"inject", Status::invalid_argument, [](Scene& scene) {
+                    SendRequest request = small_send(scene);
+                    request.channel = kCollectiveChannel;
+                    return scene.subject().inject(request);
+                  }});
+  rows.push_back({"inject", Status::unknown_peer, [](Scene& scene) {
+                    SendRequest request = small_send(scene);
+                    request.peer = kStranger;
+                    return scene.subject().inject(request);
+                  }});
+  rows.push_back({"inject", Status::endpoint_closed, [=](Scene& scene) {
+                    scene.subject().close();
+                    return inject(scene);
+                  }});
+  rows.push_back({"inject", Status::peer_closed, [=](Scene& scene) {
+                    scene.close_far();
+                    return scene.outcome(inject(scene));
+                  }});
+}
+
 void add_receive(std::vector<Row>& rows) {
   const auto receive = [](Scene& scene, const ReceiveRequest& request) {
     return scene.subject().receive(request, scene.operation);
@@ -418,6 +454,7 @@ std::vector<Row> all_rows() {
   std::vector<Row> rows;
   add_connect(rows);
   add_send(rows);
+  add_inject(rows);
   add_receive(rows);
   add_looks(rows);
   add_claimed(rows);

@@ -19,6 +19,7 @@ class EndpointDouble : public Endpoint {
   [[nodiscard]] Status send(const SendRequest&, OperationId&) override {
     return Status::unsupported;
   }
+  [[nodiscard]] Status inject(const SendRequest&) override { return Status::unsupported; }
   [[nodiscard]] Status receive(const ReceiveRequest&, OperationId&) override {
     return Status::unsupported;
   }
