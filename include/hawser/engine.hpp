@@ -109,8 +109,9 @@ class Endpoint {
   //   `again`: max_operations or max_messages_per_peer is reached. Inline also: too many
   //     handshakes are under way, or the endpoint has no room for another message.
   //   `invalid_argument`: `data` is null and `bytes` is not 0, `bytes` is above kMaxMessageBytes,
-  //     or the channel is not the owner's. Also if the message takes more than 2^28 packets, or only
-  //     a part of it lies in a registered dma-buf. With engine threads the completion reports these.
+  //     or the channel is not the owner's. Also if the message takes more than 2^28 packets, or
+  //     only a part of it lies in a registered dma-buf. With engine threads the completion reports
+  //     these.
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: the message
   //     can't be sent. With engine threads the completion may report it.
   [[nodiscard]] virtual Status send(const SendRequest& request, OperationId& operation) = 0;
