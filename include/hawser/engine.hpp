@@ -10,13 +10,13 @@
 //
 // Threads. With `threads = 0` progress is inline: poll, wait and the destructor make it, on the one
 // thread that uses the endpoint. No other thread may call into that endpoint. With `threads >= 1`
-// engine threads make the progress. Any thread may then make any call on messages, but only one
-// thread at a time may poll or wait.
+// engine threads make the progress. Any thread may then make any call, but only one thread at a
+// time may poll or wait.
 //
-// Cancellation (pthread_cancel). `wait` is a cancellation point where it blocks: the cancelled
-// thread unwinds without having taken a completion, and other threads can go on using the endpoint.
-// No other call is a cancellation point, constructors and destructors included. The cancellation
-// type must be deferred, which is the default.
+// Cancellation (pthread_cancel). `wait` is a cancellation point at its start and where it blocks:
+// the cancelled thread unwinds without having taken a completion, and other threads can go on using
+// the endpoint. No other call is a cancellation point, constructors and destructors included. The
+// cancellation type must be deferred, which is the default.
 //
 // Errors. Constructors and create_endpoint throw hawser::Error, whose text says what is wrong and
 // what to do. Nothing throws after that: calls return a Status.
@@ -109,10 +109,12 @@ class Endpoint {
   // Sends a message.
   //   `ok`: the engine owns the bytes, which must not change, until the completion of `operation`.
   //   Any other status: nothing was taken, and the caller owns the bytes.
-  //   `again`: max_operations or max_messages_per_peer is reached.
-  //   `invalid_argument`: `data` is null, `bytes` is too large, the channel is not the owner's, or
-  //     only a part of the bytes lies in a registered dma-buf. With engine threads the completion
-  //     reports the dma-buf case.
+  //   `again`: max_operations or max_messages_per_peer is reached. Inline also: too many
+  //     handshakes are under way, or the endpoint has no room for another message.
+  //   `invalid_argument`: `data` is null and `bytes` is not 0, `bytes` is above kMaxMessageBytes,
+  //     or the channel is not the owner's. Also if the message takes more than 2^28 packets, or
+  //     only a part of it lies in a registered dma-buf. With engine threads the completion reports
+  //     these.
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: the message
   //     can't be sent. With engine threads the completion may report it.
   [[nodiscard]] virtual Status send(const SendRequest& request, OperationId& operation) = 0;
@@ -130,7 +132,7 @@ class Endpoint {
   //   `ok`: the engine owns the buffer and may write to it until the completion, and not after.
   //   Any other status: nothing was taken, and the caller owns the buffer.
   //   `again`: max_operations is reached.
-  //   `invalid_argument`: `data` is null, or the channel is not the owner's.
+  //   `invalid_argument`: `data` is null and `bytes` is not 0, or the channel is not the owner's.
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: no message
   //     that matches is here, and none will come. With engine threads the completion may report it.
   [[nodiscard]] virtual Status receive(const ReceiveRequest& request, OperationId& operation) = 0;
@@ -210,7 +212,7 @@ class Endpoint {
   // close_timeout. Disconnect them first, when all their operations are complete.
   virtual void close() = 0;
 
-  // Snapshots; callable from any thread, may allocate.
+  // Snapshots, which may allocate. With engine threads any thread may take them.
   [[nodiscard]] virtual EndpointStats stats() const = 0;
   [[nodiscard]] virtual std::vector<NicStats> nic_stats() const = 0;
   //   `ok`: `stats` is set.

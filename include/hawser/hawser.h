@@ -2,17 +2,23 @@
 /* The public API for C, and for languages that call C: hawser/engine.hpp, function by function.
  *
  * hawser/engine.hpp and hawser/status.hpp say what each call does, which threads may make it, what
- * each status means and who owns a buffer when. Statuses have the same numbers. Nothing throws.
+ * each status means and who owns a buffer when. hawser/types.hpp says what each field of a request
+ * and of a completion means. Enumerators have the same numbers. Nothing throws.
+ *
+ * Pointers must not be NULL, except where a comment allows it, and except for 0 bytes or elements.
+ * Results are written only with HAWSER_OK, `error` and `why` only with another status.
  *
  * Versions. A program passes the HAWSER_ABI_VERSION that it was compiled with to
  * hawser_engine_create, which refuses a version that this library does not offer. Within a version,
  * structs that a caller fills in may grow at their end: struct_size is the caller's sizeof, and
- * fields beyond it have their defaults. Structs that the library fills in never change.
+ * fields beyond it are 0. A struct_size of 0, or above the library's own, is
+ * HAWSER_INVALID_ARGUMENT. Structs that the library fills in never change.
  *
- * Cancellation (pthread_cancel). hawser_wait is a cancellation point where it blocks: the cancelled
- * thread ends without having taken a completion, and other threads can go on using the endpoint. No
- * other function is one: they hold cancellation off until they have returned. A thread whose
- * cancellation type is asynchronous must not call any function here, as with nearly all of POSIX.
+ * Cancellation (pthread_cancel). hawser_wait is a cancellation point at its start and where it
+ * blocks: the cancelled thread ends without having taken a completion, and other threads can go on
+ * using the endpoint. No other function is one: they hold cancellation off until they have
+ * returned. A thread whose cancellation type is asynchronous must not call any function here, as
+ * with nearly all of POSIX.
  *
  * Stacks. docs/api.md has a table of the stack that the functions need.
  */
@@ -74,8 +80,13 @@ const char* hawser_status_name(hawser_status status);
 /* 1 for the statuses that mean that the session with the peer is gone. */
 int hawser_is_peer_failure(hawser_status status);
 
+/* The event that completes a send. */
 typedef uint8_t hawser_level;
-enum { HAWSER_ACCEPTED = 0, HAWSER_DELIVERED };
+enum {
+  HAWSER_ACCEPTED =
+      0,           /* all bytes are in the receiver's memory; a receive need not be posted yet */
+  HAWSER_DELIVERED /* matched and placed in the receive's buffer (a synchronous send) */
+};
 
 typedef uint8_t hawser_collective;
 enum {
@@ -88,6 +99,8 @@ enum {
   HAWSER_BARRIER
 };
 
+/* The caller's knowledge of the traffic pattern: hawser::Hint. It never changes what is delivered,
+ * and its values are not checked. All 0: nothing is known. */
 typedef struct hawser_hint {
   uint32_t group;
   uint16_t members;
@@ -109,7 +122,7 @@ enum {
 #define HAWSER_ANY_TAG UINT64_MAX
 
 /* Requests. Their fields mean what those of hawser/types.hpp do, and a field that is not named is
- * 0:
+ * 0. Name `peer` always: 0 is a peer like any other.
  *
  *   hawser_send_request request = {.struct_size = sizeof request, .peer = peer, .tag = 42,
  *                                  .data = data, .bytes = bytes};
@@ -118,14 +131,14 @@ enum {
 typedef struct hawser_send_request {
   size_t struct_size;
   const void* data;
-  uint64_t bytes;
+  uint64_t bytes; /* at most HAWSER_MAX_MESSAGE_BYTES */
   uint64_t tag;
-  uint64_t immediate;
-  uint64_t user_data;
+  uint64_t immediate; /* travels with the message to the receive's completion */
+  uint64_t user_data; /* returned in this side's completion, not sent */
   hawser_hint hint;
-  hawser_peer peer;
+  hawser_peer peer; /* the receiver: never HAWSER_ANY_PEER */
   uint16_t channel;
-  hawser_level level;
+  hawser_level level; /* any other value than the two is HAWSER_INVALID_ARGUMENT */
   hawser_channel_owner owner;
 } hawser_send_request;
 
@@ -199,8 +212,8 @@ typedef struct hawser_engine_config {
   size_t nic_count;
   const hawser_tunable* tunables; /* those that differ from their default */
   size_t tunable_count;
-  const char* faults; /* NULL: no fault layer */
-  uint32_t threads;
+  const char* faults;          /* NULL: no fault layer */
+  uint32_t threads;            /* engine threads; 0: inline progress */
   uint64_t ignore_environment; /* 1: HAWSER_<TUNABLE> variables don't override `tunables` */
 } hawser_engine_config;
 
@@ -243,7 +256,8 @@ typedef struct hawser_host_nic {
   uint8_t address_state; /* 0: preferred; 1: deprecated; 2: tentative; 3: duplicate (RFC 4862) */
 } hawser_host_nic;
 
-/* Fills in the first `count` NICs of this host. Returns how many there are. */
+/* Fills in the first `count` NICs of this host. Returns how many there are; 0 also if HAWSER_NICS
+ * is set and chooses nothing, or memory is short. */
 size_t hawser_host_nics(hawser_host_nic* nics, size_t count);
 
 /* Writes the short form of `address` to `out`. Returns its length in bytes; 0 if `address` is not
@@ -342,8 +356,8 @@ hawser_status hawser_connect(hawser_endpoint* endpoint, const void* address, siz
 hawser_status hawser_disconnect(hawser_endpoint* endpoint, hawser_peer peer);
 void hawser_close(hawser_endpoint* endpoint);
 
-/* ---- messages; statuses and ownership are those of hawser/engine.hpp. A request that is NULL, or
- * whose struct_size is not that of its struct, is HAWSER_INVALID_ARGUMENT ---- */
+/* ---- messages; statuses and ownership are those of hawser/engine.hpp. A request that is NULL is
+ * HAWSER_INVALID_ARGUMENT ---- */
 
 hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* request,
                           hawser_operation* operation);
@@ -371,6 +385,7 @@ int hawser_fd(const hawser_endpoint* endpoint);
 /* ---- registration of memory (docs/registration.md); `why`, if not NULL, gets a sentence that says
  * what to do when a call fails, cut to why_bytes with its terminating 0 ---- */
 
+/* A part of another device's memory: hawser::DmabufRange. Set `fd` always: 0 is a descriptor. */
 typedef struct hawser_dmabuf_range {
   size_t struct_size;
   uint64_t offset;
