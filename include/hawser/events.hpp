@@ -58,8 +58,7 @@ namespace hawser {
   X(awaits_fragments,                                                                              \
     "the missing fragments of a message do not arrive, although they were requested repeatedly")   \
   X(awaits_message, "a message does not arrive, and later messages of its sender wait for it")     \
-  X(no_place,                                                                                      \
-    "all max_peers places are in use: their peers live, or have left messages to receive")         \
+  X(no_place, "all max_peers places are in use, and none of their sessions has ended")             \
   X(never_heard,                                                                                   \
     "no packet from the peer ever arrived: check that it runs, that its address is current, that " \
     "both ends have the same job secret, and that no firewall is between them")                    \
@@ -106,7 +105,7 @@ inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)
   X(verdict_reached, "a verdict stands: `blame` names the faulty NIC or link")                   \
   X(verdict_withdrawn, "the verdict no longer stands")                                           \
   X(operation_stalled,                                                                           \
-    "`peer` is heard, but an operation has not progressed for peer_timeout: `reason` gives the " \
+    "`peer` is heard, but its operations made no progress for peer_timeout: `reason` gives the " \
     "cause")                                                                                     \
   X(peer_refused,                                                                                \
     "a call of `endpoint_id` was refused: all max_peers places are in use; reported once a "     \

@@ -92,7 +92,7 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(paths_returned, "paths back from DOWN to UP")                                           \
   X(no_room_answers, "messages answered NO_ROOM")                                           \
   X(unexpected_messages, "messages that arrived before their receive")                      \
-  X(messages_sent, "sends completed ok or truncated")                                       \
+  X(messages_sent, "sends completed ok")                                                    \
   X(messages_received, "receives completed ok or truncated")                                \
   X(handshakes_sent, "handshake packets sent")                                              \
   X(challenges_sent, "handshakes answered by a challenge to their sender's address")        \
@@ -104,7 +104,7 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(peers_forgotten, "peers with an ended session whose place a new peer got")              \
   X(calls_refused, "handshakes refused because all max_peers places were in use")           \
   X(peer_failures, "sessions that failed")                                                  \
-  X(operations_stalled, "times that a heard peer's operation stalled for peer_timeout")     \
+  X(operations_stalled, "times that a heard peer's operations stalled for peer_timeout")    \
   X(late_turns, "polls that came later than requested, or stalled half-way")                \
   X(packets_marked, "data packets that switches marked (ECN CE)")                           \
   X(host_overruns, "packets lost in this host's own receive queues")                        \
