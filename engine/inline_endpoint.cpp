@@ -46,8 +46,8 @@ Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer)
 }
 
 Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) {
-  if (!body_.is_here()) return Status::endpoint_closed;
-  if (!names_own_channel(request)) return Status::invalid_argument;
+  if (is_closed()) return Status::endpoint_closed;
+  if (!is_valid(request)) return Status::invalid_argument;
   const Time now = monotonic_now();
   // Without a free name the send can't be accepted. Other errors of the call are still reported
   // first.
@@ -65,15 +65,15 @@ Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) 
 }
 
 Status InlineEndpoint::inject(const SendRequest& request) {
-  if (!body_.is_here()) return Status::endpoint_closed;
-  if (!names_own_channel(request) || request.bytes > injected_.most_bytes()) {
+  if (is_closed()) return Status::endpoint_closed;
+  if (!is_valid(request) || request.bytes > injected_.most_bytes()) {
     return Status::invalid_argument;
   }
   const Time now = monotonic_now();
   const bool may_begin = names_.any_free();
   proto::SendRequest asked = to_protocol(request);
   asked.operation = may_begin ? names_.take() : kNoOperation;
-  if (may_begin && (asked.data != nullptr || asked.bytes == 0)) {
+  if (may_begin) {
     asked.data = injected_.copy(index_of(asked.operation), asked.data, asked.bytes);
   }
   const Status status = body_->protocol().send(now, asked);
@@ -89,18 +89,20 @@ Status InlineEndpoint::inject(const SendRequest& request) {
 }
 
 Status InlineEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
-  if (body_.is_here() && !names_own_channel(request)) return Status::invalid_argument;
+  if (is_closed()) return Status::endpoint_closed;
+  if (!is_valid(request)) return Status::invalid_argument;
   return post(to_protocol(request), operation);
 }
 
 Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
                                        OperationId& operation) {
-  if (body_.is_here() && message == kNoMessage) return Status::unknown_operation;
+  if (is_closed()) return Status::endpoint_closed;
+  if (!is_valid(request)) return Status::invalid_argument;
+  if (message == kNoMessage) return Status::unknown_operation;
   return post(to_protocol(message, request), operation);
 }
 
 Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
-  if (!body_.is_here()) return Status::endpoint_closed;
   const Time now = monotonic_now();
   const bool may_begin = names_.any_free();
   request.operation = may_begin ? names_.take() : kNoOperation;
@@ -115,14 +117,14 @@ Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operatio
 }
 
 Status InlineEndpoint::probe(const ProbeRequest& request, Envelope& envelope) {
-  if (!body_.is_here()) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (!names_own_channel(request)) return Status::invalid_argument;
   return body_->protocol().probe(request.peer, request.channel, request.tag, ~request.ignore,
                                  envelope);
 }
 
 Status InlineEndpoint::claim(const ProbeRequest& request, Envelope& envelope, MessageId& message) {
-  if (!body_.is_here()) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (!names_own_channel(request)) return Status::invalid_argument;
   return body_->protocol().claim(request.peer, request.channel, request.tag, ~request.ignore,
                                  envelope, message);
@@ -234,6 +236,7 @@ void InlineEndpoint::pause(Time now, Time until) {
 void InlineEndpoint::close() {
   if (!body_.is_here()) return;
   const CancellationHold hold;
+  closing_ = true;
   Time now = monotonic_now();
   body_->protocol().close(now);
   proto::Duration left = closing_limit(body_->tunables());

@@ -67,6 +67,8 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   void release_memory(RegistrationId registration) override;
 
  private:
+  // True for the caller if the endpoint has been closed, or belongs to another process.
+  [[nodiscard]] bool is_closed() const { return closing_ || !body_.is_here(); }
   // Takes a name for the operation and passes it to the protocol.
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
@@ -84,6 +86,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
 
   EndpointRegistry& registry_;
   OfProcess<EndpointBody> body_;
+  bool closing_ = false;
   OperationNames names_;
   InjectedSends injected_;
   IdleClock idle_;

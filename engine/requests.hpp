@@ -13,6 +13,18 @@ template <class Request>
   return owner_of(request.channel) == request.owner;
 }
 
+// Whether the request can be one, whatever the state of the endpoint.
+[[nodiscard]] inline bool is_valid(const SendRequest& request) {
+  return request.bytes <= kMaxMessageBytes && (request.data != nullptr || request.bytes == 0) &&
+         request.level <= Level::delivered && names_own_channel(request);
+}
+[[nodiscard]] inline bool is_valid(const ReceiveRequest& request) {
+  return (request.data != nullptr || request.bytes == 0) && names_own_channel(request);
+}
+[[nodiscard]] inline bool is_valid(const ClaimedRequest& request) {
+  return request.data != nullptr || request.bytes == 0;
+}
+
 [[nodiscard]] inline proto::SendRequest to_protocol(const SendRequest& request) {
   return {.peer = request.peer,
           .channel = request.channel,

@@ -103,10 +103,7 @@ Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& pee
 
 Status ThreadedEndpoint::admit(const SendRequest& request, OperationSlot*& slot) {
   if (is_closed()) return Status::endpoint_closed;
-  if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0) ||
-      !names_own_channel(request)) {
-    return Status::invalid_argument;
-  }
+  if (!is_valid(request)) return Status::invalid_argument;
   if (!is_known(request.peer)) return Status::unknown_peer;
   OperationId name = kNoOperation;
   slot = operations_.take(name);
@@ -139,9 +136,7 @@ Status ThreadedEndpoint::inject(const SendRequest& request) {
 
 Status ThreadedEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
-  if ((request.data == nullptr && request.bytes > 0) || !names_own_channel(request)) {
-    return Status::invalid_argument;
-  }
+  if (!is_valid(request)) return Status::invalid_argument;
   if (request.peer != kAnyPeer && !is_known(request.peer)) return Status::unknown_peer;
   return post(to_protocol(request), operation);
 }
@@ -149,7 +144,7 @@ Status ThreadedEndpoint::receive(const ReceiveRequest& request, OperationId& ope
 Status ThreadedEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
                                          OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
-  if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
+  if (!is_valid(request)) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
   return post(to_protocol(message, request), operation);
 }
@@ -170,7 +165,7 @@ Status ThreadedEndpoint::post(OperationId operation) {
 }
 
 Status ThreadedEndpoint::probe(const ProbeRequest& request, Envelope& envelope) {
-  if (!body_.is_here()) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (!names_own_channel(request)) return Status::invalid_argument;
   Status status = Status::ok;
   on_engine_thread([&](Time) {
@@ -183,7 +178,7 @@ Status ThreadedEndpoint::probe(const ProbeRequest& request, Envelope& envelope) 
 
 Status ThreadedEndpoint::claim(const ProbeRequest& request, Envelope& envelope,
                                MessageId& message) {
-  if (!body_.is_here()) return Status::endpoint_closed;
+  if (is_closed()) return Status::endpoint_closed;
   if (!names_own_channel(request)) return Status::invalid_argument;
   Status status = Status::ok;
   on_engine_thread([&](Time) {
@@ -212,10 +207,8 @@ Status ThreadedEndpoint::disconnect(PeerId peer) {
   if (!body_.is_here()) return Status::endpoint_closed;
   if (!admission_.in_range(peer)) return Status::unknown_peer;
   Status status = Status::ok;
-  on_engine_thread([&](Time now) {
-    set_known(peer, false);
-    status = body_->protocol().disconnect(now, peer);
-  });
+  // The peer stays known: what it has delivered can still be received under its name.
+  on_engine_thread([&](Time now) { status = body_->protocol().disconnect(now, peer); });
   return status;
 }
 
@@ -512,7 +505,8 @@ void ThreadedEndpoint::deliver(const Completion& completion) {
   }
   // A caller may answer a peer whose message it has received, even before the peer's event has
   // found room.
-  if (completion.kind == OperationKind::receive && completion.status == Status::ok) {
+  if (completion.kind == OperationKind::receive &&
+      (completion.status == Status::ok || completion.status == Status::truncated)) {
     set_known(completion.peer, true);
   }
   const bool pushed = completions_.push(completion);

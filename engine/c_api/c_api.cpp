@@ -58,16 +58,34 @@ static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES);
 // The sizes are part of the ABI.
 static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32);
+// The sizes of structs that callers fill in, when HAWSER_ABI_VERSION became 3. Later fields come
+// after them, so a caller's struct is never shorter.
+template <class Struct>
+constexpr std::size_t kFirstSize = sizeof(std::size_t);
+template <>
+constexpr std::size_t kFirstSize<hawser_send_request> = 72;
+template <>
+constexpr std::size_t kFirstSize<hawser_receive_request> = 72;
+template <>
+constexpr std::size_t kFirstSize<hawser_probe_request> = 32;
+template <>
+constexpr std::size_t kFirstSize<hawser_claimed_request> = 48;
+template <>
+constexpr std::size_t kFirstSize<hawser_dmabuf_range> = 40;
+static_assert(sizeof(hawser_send_request) == 72 && sizeof(hawser_receive_request) == 72 &&
+              sizeof(hawser_probe_request) == 32 && sizeof(hawser_claimed_request) == 48 &&
+              sizeof(hawser_dmabuf_range) == 40);
 
 // Copies a caller's struct into this library's version of it. Fields that an older caller lacks
-// become 0. Returns false for a newer caller, which may ask for something unknown here.
+// become 0. Returns false for a newer caller, which may ask for something unknown here, and for a
+// size that no version had.
 template <class Struct>
 bool take(const Struct* given, Struct& taken) {
   taken = Struct{};
   if (given == nullptr) return true;
   std::size_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size < sizeof size || size > sizeof taken) return false;
+  if (size < kFirstSize<Struct> || size > sizeof taken) return false;
   std::memcpy(&taken, given, size);
   return true;
 }
@@ -225,10 +243,15 @@ void hawser_engine_destroy(hawser_engine* engine) { delete engine; }
 size_t hawser_engine_nic_count(const hawser_engine* engine) { return engine->engine.nic_count(); }
 
 hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, const char* spec) {
+  if (spec == nullptr) return HAWSER_INVALID_ARGUMENT;
   return guarded(nullptr, 0, [&] { return code(engine->engine.inject_fault(nic, spec)); });
 }
 
 hawser_status hawser_check_faults(const char* spec, char* error, size_t error_bytes) {
+  if (spec == nullptr) {
+    copy_text("There is no specification", error, error_bytes);
+    return HAWSER_INVALID_ARGUMENT;
+  }
   return guarded(error, error_bytes, [&] {
     const std::string complaint = hawser::complaint_about_faults(spec);
     if (complaint.empty()) return HAWSER_OK;
@@ -292,8 +315,8 @@ const void* hawser_endpoint_address(const hawser_endpoint* endpoint, size_t* byt
 hawser_status hawser_connect(hawser_endpoint* endpoint, const void* address, size_t bytes,
                              hawser_peer* peer) {
   hawser::PeerId named = hawser::kAnyPeer;
-  const Status status =
-      endpoint->endpoint->connect({static_cast<const std::byte*>(address), bytes}, named);
+  const std::span blob(static_cast<const std::byte*>(address), address != nullptr ? bytes : 0);
+  const Status status = endpoint->endpoint->connect(blob, named);
   if (status == Status::ok) *peer = static_cast<hawser_peer>(named);
   return code(status);
 }

@@ -112,9 +112,9 @@ class Endpoint {
   //   `again`: max_operations or max_messages_per_peer is reached. Inline also: too many
   //     handshakes are under way, or the endpoint has no room for another message.
   //   `invalid_argument`: `data` is null and `bytes` is not 0, `bytes` is above kMaxMessageBytes,
-  //     or the channel is not the owner's. Also if the message takes more than 2^28 packets, or
-  //     only a part of it lies in a registered dma-buf. With engine threads the completion reports
-  //     these.
+  //     `level` is not one of Level, or the channel is not the owner's. Also if the message takes
+  //     more than 2^28 packets, or only a part of it lies in a registered dma-buf. With engine
+  //     threads the completion reports these two.
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: the message
   //     can't be sent. With engine threads the completion may report it.
   [[nodiscard]] virtual Status send(const SendRequest& request, OperationId& operation) = 0;
@@ -191,7 +191,8 @@ class Endpoint {
   virtual std::size_t poll(std::span<Completion> completions) = 0;
 
   // As poll, but waits up to `timeout_ns` for the first completion: it spins, yields, then blocks.
-  // A cancellation point.
+  // With no room for a completion, an inline endpoint makes progress until the time is over, and one
+  // with engine threads returns at once. A cancellation point.
   virtual std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) = 0;
 
   // Readable when poll has something to do, for the caller's own event loop. The endpoint owns it.

@@ -140,6 +140,7 @@ typedef struct hawser_send_request {
   uint16_t channel;
   hawser_level level; /* any other value than the two is HAWSER_INVALID_ARGUMENT */
   hawser_channel_owner owner;
+  uint8_t reserved[4]; /* 0 */
 } hawser_send_request;
 
 typedef struct hawser_receive_request {
@@ -153,6 +154,7 @@ typedef struct hawser_receive_request {
   hawser_peer peer; /* or HAWSER_ANY_PEER */
   uint16_t channel;
   hawser_channel_owner owner;
+  uint8_t reserved[5]; /* 0 */
 } hawser_receive_request;
 
 typedef struct hawser_probe_request {
@@ -162,6 +164,7 @@ typedef struct hawser_probe_request {
   hawser_peer peer; /* or HAWSER_ANY_PEER */
   uint16_t channel;
   hawser_channel_owner owner;
+  uint8_t reserved[1]; /* 0 */
 } hawser_probe_request;
 
 typedef struct hawser_claimed_request {
@@ -170,6 +173,7 @@ typedef struct hawser_claimed_request {
   uint64_t bytes;
   uint64_t user_data;
   hawser_hint hint;
+  uint8_t reserved[4]; /* 0 */
 } hawser_claimed_request;
 
 typedef uint8_t hawser_operation_kind;
@@ -392,6 +396,7 @@ typedef struct hawser_dmabuf_range {
   uint64_t bytes;
   const void* address;
   int fd;
+  uint8_t reserved[4]; /* 0 */
 } hawser_dmabuf_range;
 
 hawser_status hawser_register_memory(hawser_endpoint* endpoint, const void* data, uint64_t bytes,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "proto/base/slab.hpp"
 #include "proto/nic.hpp"
@@ -25,12 +26,18 @@ struct Pick {
 };
 
 // Packets under construction: for one path, in the first row, or for several, in a row for each
-// NIC.
+// NIC of the endpoint.
 struct Burst {
   static constexpr std::size_t kMost = 64;
-  std::array<std::array<Pick, kMost>, kMaxNics> picks;
-  std::array<std::array<TxPacket, kMost>, kMaxNics> packets;
-  std::array<std::uint8_t, kMaxNics> rows{};  // packets in each row, of several paths
+  struct Row {
+    std::array<Pick, kMost> picks;
+    std::array<TxPacket, kMost> packets;
+    std::uint8_t count = 0;  // of packets of several paths
+  };
+
+  explicit Burst(std::size_t nics) : rows(nics) {}
+
+  std::vector<Row> rows;
   std::array<PacketBuffer*, kMost> buffers{};
   RemoteHandle remote = kNoRemote;
   std::uint32_t size = 0;  // packets in all rows

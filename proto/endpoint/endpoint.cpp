@@ -131,7 +131,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
               .incoming = incoming,
               .allowance = allowance,
               .solicitor = descriptors},
-             u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)) {
+             u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)),
+      burst(nics.size()) {
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
   const NicLimits& limits = sender.limits();

@@ -91,7 +91,7 @@ class PacketSender {
   [[nodiscard]] std::span<const std::byte> padding(std::size_t bytes) const {
     return std::span(padding_).first(bytes);
   }
-  // Hands finished packets for one remote to a NIC, in order. Returns how many it took. The caller
+  // Hands finished packets to a NIC, in order. Returns how many it took. The caller
   // keeps the buffers of the others, and accounts for the packets that were taken
   // (LocalNic::give).
   [[nodiscard]] std::size_t send_burst(std::size_t local, std::span<const TxPacket> packets) {

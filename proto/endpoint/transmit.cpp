@@ -308,16 +308,16 @@ bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
   if (turn.tunables.spray_weighted == 0) return false;
   const bool granted = sends_granted(*this, peer);
   division.start(wire_bytes_of_full_packet(peer), want_bytes);
-  burst.rows.fill(0);
+  for (Burst::Row& row : burst.rows) row.count = 0;
   for (LocalNic& nic : nics) nic.planned_idle_at = nic.idle_at;
   for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
        left &= left - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
     Path& path = *path_of(peer, (i + peer.turn_slot) % kMaxPaths);
     const LocalNic& nic = nics[path.local_nic];
-    if (path.written_off) return false;
     if (path.state != PathState::up || !nic.up) continue;
     if (path.without_way && !has_way(peer, path)) continue;
+    if (path.written_off) return false;
     division.add(path, window_of(peer, path, granted), nic.nic->caps().burst, nic.ns_per_byte > 0);
     Share& share = division.shares().back();
     if (share.filled != Share::kFull && pace.has_enough(nic.idle_at, turn.now())) {
@@ -379,9 +379,9 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
     }
     Path& path = *share->path;
     const std::uint8_t nic = path.local_nic;
-    const std::size_t at = burst.rows[nic];
-    Pick& pick = burst.picks[nic][at];
-    TxPacket& packet = burst.packets[nic][at];
+    Burst::Row& row = burst.rows[nic];
+    Pick& pick = row.picks[row.count];
+    TxPacket& packet = row.packets[row.count];
     if (bulk != nullptr) {
       pick = {front, bulk->next_fragment};
       if (++bulk->next_fragment >= bulk->may_send) {
@@ -391,7 +391,7 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
     } else if (!next_pick(*this, peer, pick)) {
       break;
     }
-    burst.rows[nic] = static_cast<std::uint8_t>(at + 1);
+    ++row.count;
     pick.order = static_cast<std::uint8_t>(size);
     pick.share = share->index;
     burst.remote = share->remote;
@@ -421,10 +421,11 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
   bool any_end = false;
   bool all = true;
   for (std::size_t i = 0; i < nics.size(); ++i) {
-    if (burst.rows[i] == 0) continue;
-    const auto packets = std::span(burst.packets[i]).first(burst.rows[i]);
+    const Burst::Row& row = burst.rows[i];
+    if (row.count == 0) continue;
+    const auto packets = std::span(row.packets).first(row.count);
     const std::size_t count = sender.send_burst(i, packets);
-    const auto& picks = burst.picks[i];
+    const auto& picks = row.picks;
     for (std::size_t j = 0; j < count;) {
       const std::uint8_t share = picks[j].share;
       Path& path = *division.shares()[share].path;
@@ -437,21 +438,22 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
     accepted[i] = static_cast<std::uint8_t>(count);
     all &= count == packets.size();
   }
-  if (any_end) arm_all_prompt(peer);
-  for (const Share& share : division.shares()) {
-    if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
-  }
   // The last pick goes back first.
   for (std::uint32_t order = burst.size; !all && order-- > 0;) {
     for (std::size_t i = 0; i < nics.size(); ++i) {
-      if (burst.rows[i] == 0 || burst.rows[i] == accepted[i]) continue;
-      const std::size_t at = burst.rows[i] - 1u;
-      const Pick& pick = burst.picks[i][at];
+      Burst::Row& row = burst.rows[i];
+      if (row.count == 0 || row.count == accepted[i]) continue;
+      const Pick& pick = row.picks[row.count - 1u];
       if (pick.order != order) continue;
-      take_back(peer, *division.shares()[pick.share].path, pick, burst.packets[i][at]);
-      --burst.rows[i];
+      take_back(peer, *division.shares()[pick.share].path, pick, row.packets[row.count - 1u]);
+      --row.count;
     }
   }
+  // What was refused may be the end of its message, so this looks after it has gone back.
+  for (const Share& share : division.shares()) {
+    if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
+  }
+  if (any_end) arm_all_prompt(peer);
   return all;
 }
 
@@ -523,8 +525,8 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   const std::size_t limit =
       sender.take_buffers(std::span(burst.buffers).first(burst_limit(peer, *path, in_a_row)));
   if (limit == 0) return Sent::refused;
-  auto& picks = burst.picks.front();
-  auto& packets = burst.packets.front();
+  auto& picks = burst.rows.front().picks;
+  auto& packets = burst.rows.front().packets;
   while (burst.size < limit && next_pick(*this, peer, picks[burst.size])) {
     write_fragment(peer, *path, path->sent.next() + burst.size, picks[burst.size],
                    *burst.buffers[burst.size], packets[burst.size]);

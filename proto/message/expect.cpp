@@ -9,9 +9,7 @@
 // under way. Asking early is cheap: the sender knows which packets may still be under way, and
 // waits for those.
 //
-// Timer of a peer: `solicit_at`, armed while a message of it found no descriptor. It requests such
-// messages. Timer of the endpoint: `store_judged_at`, armed while any peer has such messages. If
-// nothing has left the full store by then, the receives that wait for them end.
+// Messages that found no descriptor have timers of their own (endpoint/descriptors.hpp).
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"

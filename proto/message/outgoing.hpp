@@ -31,10 +31,10 @@ struct OutgoingMessage {
   std::uint16_t channel = 0;
   SendOptions options{};
 
-  std::uint32_t fragments = 1;       // an empty message has one
-  std::uint32_t next_fragment = 0;   // the first that was never sent, or is to be sent anew
-  std::uint32_t sent_before = 0;     // next_fragment as it was before it was set back
-  std::uint32_t may_send = 0;        // fragments below it may be sent
+  std::uint32_t fragments = 1;      // an empty message has one
+  std::uint32_t next_fragment = 0;  // those from here on are to be sent; send.cpp has the invariant
+  std::uint32_t sent_before = 0;    // next_fragment as it was before it was set back
+  std::uint32_t may_send = 0;       // fragments below it may be sent
   std::uint32_t rx_slot = kNoIndex;  // named by the grant
   std::uint32_t rx_generation = 0;
   std::uint32_t in_flight = 0;  // packets not yet acknowledged nor lost

@@ -163,6 +163,22 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
 
   send.level = 2;
   CHECK(hawser_send(pair.a, &send, &sending) == HAWSER_INVALID_ARGUMENT);
+  send.level = HAWSER_ACCEPTED;
+  for (const std::size_t wrong :
+       {std::size_t{0}, sizeof(std::size_t), sizeof send - 1, sizeof send + 1}) {
+    CAPTURE(wrong);
+    send.struct_size = wrong;
+    CHECK(hawser_send(pair.a, &send, &sending) == HAWSER_INVALID_ARGUMENT);
+  }
+  CHECK(hawser_send(pair.a, nullptr, &sending) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_inject(pair.a, nullptr) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_receive(pair.a, nullptr, &receiving) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_probe(pair.a, nullptr, nullptr) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_receive_claimed(pair.a, 1, nullptr, &receiving) == HAWSER_INVALID_ARGUMENT);
+  hawser_peer nobody = HAWSER_ANY_PEER;
+  CHECK(hawser_connect(pair.a, nullptr, 100, &nobody) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_engine_inject_fault(pair.engine, 0, nullptr) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_check_faults(nullptr, nullptr, 0) == HAWSER_INVALID_ARGUMENT);
   CHECK(hawser_cancel(pair.a, sending) == HAWSER_UNKNOWN_OPERATION);
   CHECK(hawser_put_back(pair.a, HAWSER_NO_MESSAGE) == HAWSER_UNKNOWN_OPERATION);
   hawser_claimed_request claimed{};

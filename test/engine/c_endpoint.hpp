@@ -49,10 +49,11 @@ class CEndpoint final : public EndpointDouble {
                                        .tag = request.tag,
                                        .ignore = request.ignore,
                                        .user_data = request.user_data,
-                                       .hint = {},
+                                       .hint = hint_of(request.hint),
                                        .peer = static_cast<hawser_peer>(request.peer),
                                        .channel = request.channel,
-                                       .owner = static_cast<hawser_channel_owner>(request.owner)};
+                                       .owner = static_cast<hawser_channel_owner>(request.owner),
+                                       .reserved = {}};
     return named(operation,
                  [&](hawser_operation& name) { return hawser_receive(&handle_, &asked, &name); });
   }
@@ -81,7 +82,8 @@ class CEndpoint final : public EndpointDouble {
                                        .data = request.data,
                                        .bytes = request.bytes,
                                        .user_data = request.user_data,
-                                       .hint = {}};
+                                       .hint = hint_of(request.hint),
+                                       .reserved = {}};
     return named(operation, [&](hawser_operation& name) {
       return hawser_receive_claimed(&handle_, static_cast<hawser_message>(message), &asked, &name);
     });
@@ -126,7 +128,8 @@ class CEndpoint final : public EndpointDouble {
                                     .offset = range.offset,
                                     .bytes = range.bytes,
                                     .address = range.address,
-                                    .fd = range.fd};
+                                    .fd = range.fd,
+                                    .reserved = {}};
     return registered(registration, why, [&](hawser_registration& name, char* text) {
       return hawser_register_dmabuf(&handle_, &asked, &name, text, kTextBytes);
     });
@@ -145,6 +148,14 @@ class CEndpoint final : public EndpointDouble {
   static constexpr std::size_t kTextBytes = 400;
 
   static Status status_of(hawser_status status) { return static_cast<Status>(status); }
+  static hawser_hint hint_of(const Hint& hint) {
+    return {.group = hint.group,
+            .members = hint.members,
+            .step = hint.step,
+            .steps = hint.steps,
+            .collective = static_cast<hawser_collective>(hint.collective),
+            .priority = hint.priority};
+  }
   static hawser_send_request send_request(const SendRequest& request) {
     return {.struct_size = sizeof(hawser_send_request),
             .data = request.data,
@@ -152,11 +163,12 @@ class CEndpoint final : public EndpointDouble {
             .tag = request.tag,
             .immediate = request.immediate,
             .user_data = request.user_data,
-            .hint = {},
+            .hint = hint_of(request.hint),
             .peer = static_cast<hawser_peer>(request.peer),
             .channel = request.channel,
             .level = static_cast<hawser_level>(request.level),
-            .owner = static_cast<hawser_channel_owner>(request.owner)};
+            .owner = static_cast<hawser_channel_owner>(request.owner),
+            .reserved = {}};
   }
   static hawser_probe_request probe_request(const ProbeRequest& request) {
     return {.struct_size = sizeof(hawser_probe_request),
@@ -164,7 +176,8 @@ class CEndpoint final : public EndpointDouble {
             .ignore = request.ignore,
             .peer = static_cast<hawser_peer>(request.peer),
             .channel = request.channel,
-            .owner = static_cast<hawser_channel_owner>(request.owner)};
+            .owner = static_cast<hawser_channel_owner>(request.owner),
+            .reserved = {}};
   }
   static Envelope envelope_of(const hawser_envelope& found) {
     return {.peer = PeerId{found.peer},

@@ -51,7 +51,9 @@ int first_not_refused(Endpoint& endpoint, PeerId peer, const Address& other) {
         endpoint.receive({.peer = peer, .tag = 1, .data = data.data(), .bytes = 8}, operation),
         endpoint.probe({.peer = peer, .tag = 1}, envelope),
         endpoint.claim({.peer = peer, .tag = 1}, envelope, message),
-        endpoint.receive_claimed(message, {}, operation), endpoint.cancel(operation),
+        endpoint.inject({.peer = peer, .tag = 1}), endpoint.receive_claimed(message, {}, operation),
+        endpoint.put_back(message), endpoint.deregister_memory(registration, &why),
+        endpoint.register_dmabuf({}, registration, &why), endpoint.cancel(operation),
         endpoint.disconnect(peer), endpoint.peer_stats(peer, peer_stats),
         endpoint.register_memory(data.data(), 8, registration, &why)}) {
     if (status != closed) return number;

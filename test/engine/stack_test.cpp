@@ -177,7 +177,8 @@ TEST_CASE("Stack__the_C_API_takes_little_more") {
                                          .hint = {},
                                          .peer = HAWSER_ANY_PEER,
                                          .channel = 0,
-                                         .owner = HAWSER_APPLICATION};
+                                         .owner = HAWSER_APPLICATION,
+                                         .reserved = {}};
     const hawser_send_request send{.struct_size = sizeof send,
                                    .data = sent.data(),
                                    .bytes = sent.size(),
@@ -188,7 +189,8 @@ TEST_CASE("Stack__the_C_API_takes_little_more") {
                                    .peer = peer,
                                    .channel = 0,
                                    .level = HAWSER_ACCEPTED,
-                                   .owner = HAWSER_APPLICATION};
+                                   .owner = HAWSER_APPLICATION,
+                                   .reserved = {}};
     (void)hawser_receive(ends[1], &receive, &operation);
     (void)hawser_send(ends[0], &send, &operation);
     std::size_t done = 0;

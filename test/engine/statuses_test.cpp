@@ -185,6 +185,7 @@ void add_send(std::vector<Row>& rows) {
   const std::vector<std::pair<std::string, std::function<void(SendRequest&)>>> wrong{
       {"null", [](SendRequest& request) { request.data = nullptr; }},
       {"too long", [](SendRequest& request) { request.bytes = kMaxMessageBytes + 1; }},
+      {"of no level", [](SendRequest& request) { request.level = static_cast<Level>(2); }},
       {"of collectives", [](SendRequest& request) { request.channel = kCollectiveChannel; }},
       {"of adapters", [](SendRequest& request) { request.channel = kAdapterChannel; }},
       {"of nobody", [](SendRequest& request) { request.owner = static_cast<ChannelOwner>(3); }},
