@@ -74,14 +74,14 @@ struct EndpointConfig {
   // Secret that all endpoints of a job share, at most 64 bytes. Peers drop a handshake whose MAC
   // does not match. Empty: anyone may connect.
   std::vector<std::byte> job_secret{};
-  // Most bytes of an injected message (Endpoint::inject), at most 65536. The endpoint reserves as
-  // many for each of its max_operations.
-  std::uint32_t inject_bytes = 256;
   // Called for each trace record, from the first packet to the end of the endpoint's destructor.
   // hawser/trace.hpp says what the hook may do. The hook and its context must outlive the endpoint.
   // Null: no trace.
   TraceHook trace = nullptr;
   void* trace_context = nullptr;
+  // Most bytes of an injected message (Endpoint::inject), at most 65536. The endpoint reserves as
+  // many for each of its max_operations.
+  std::uint32_t inject_bytes = 256;
 };
 
 // The program gets endpoints from Engine::create_endpoint. The class is abstract so that code that
