@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
 
+#include "engine/driver/aligned_memory.hpp"
 #include "hawser/status.hpp"
 #include "hawser/types.hpp"
 
@@ -24,7 +24,7 @@ class InjectedSends {
   InjectedSends(std::size_t max_operations, std::uint32_t most_bytes)
       : most_bytes_(most_bytes),
         is_injected_(max_operations, 0),
-        copies_(std::make_unique_for_overwrite<std::byte[]>(max_operations * most_bytes)) {}
+        copies_(allocate_aligned(max_operations * most_bytes)) {}
 
   [[nodiscard]] std::uint32_t most_bytes() const { return most_bytes_; }
 
@@ -46,7 +46,7 @@ class InjectedSends {
  private:
   std::uint32_t most_bytes_;
   std::vector<std::uint8_t> is_injected_;  // not bits: threads write neighbours
-  std::unique_ptr<std::byte[]> copies_;
+  AlignedMemory copies_;                   // the system backs only what was used
 };
 
 }  // namespace hawser::engine

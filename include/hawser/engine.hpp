@@ -191,8 +191,8 @@ class Endpoint {
   virtual std::size_t poll(std::span<Completion> completions) = 0;
 
   // As poll, but waits up to `timeout_ns` for the first completion: it spins, yields, then blocks.
-  // With no room for a completion, an inline endpoint makes progress until the time is over, and one
-  // with engine threads returns at once. A cancellation point.
+  // With no room for a completion, an inline endpoint makes progress until the time is over, and
+  // one with engine threads returns at once. A cancellation point.
   virtual std::size_t wait(std::span<Completion> completions, std::uint64_t timeout_ns) = 0;
 
   // Readable when poll has something to do, for the caller's own event loop. The endpoint owns it.
