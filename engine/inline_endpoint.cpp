@@ -45,23 +45,29 @@ Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer)
   return status;
 }
 
+template <class Request, class Submit>
+Status InlineEndpoint::post(Request& request, Submit submit) {
+  const Time now = monotonic_now();
+  // Without a free name the operation can't be accepted. Other errors of the call are still
+  // reported first.
+  const bool may_begin = names_.any_free();
+  request.operation = may_begin ? names_.take() : kNoOperation;
+  const Status status = submit(now);
+  if (status == Status::ok) {
+    loop_.wake_at(now, now);
+  } else if (may_begin) {
+    names_.give(request.operation);
+  }
+  return status;
+}
+
 Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
-  const Time now = monotonic_now();
-  // Without a free name the send can't be accepted. Other errors of the call are still reported
-  // first.
-  const bool may_begin = names_.any_free();
   proto::SendRequest asked = to_protocol(request);
-  asked.operation = may_begin ? names_.take() : kNoOperation;
-  const Status status = body_->send(now, asked);
-  if (status != Status::ok) {
-    if (may_begin) names_.give(asked.operation);
-    return status;
-  }
-  operation = asked.operation;
-  loop_.wake_at(now, now);
-  return Status::ok;
+  const Status status = post(asked, [&](Time now) { return body_->send(now, asked); });
+  if (status == Status::ok) operation = asked.operation;
+  return status;
 }
 
 Status InlineEndpoint::inject(const SendRequest& request) {
@@ -69,29 +75,21 @@ Status InlineEndpoint::inject(const SendRequest& request) {
   if (!is_valid(request) || request.bytes > injected_.most_bytes()) {
     return Status::invalid_argument;
   }
-  const Time now = monotonic_now();
-  const bool may_begin = names_.any_free();
   proto::SendRequest asked = to_protocol(request);
-  asked.operation = may_begin ? names_.take() : kNoOperation;
-  if (may_begin) {
-    asked.data = injected_.copy(index_of(asked.operation), asked.data, asked.bytes);
-  }
-  const Status status = body_->protocol().send(now, asked);
-  if (status != Status::ok) {
-    if (may_begin) {
-      injected_.forget(index_of(asked.operation));
-      names_.give(asked.operation);
-    }
+  return post(asked, [&](Time now) {
+    if (asked.operation == kNoOperation) return body_->protocol().send(now, asked);
+    const std::uint32_t index = index_of(asked.operation);
+    asked.data = injected_.copy(index, asked.data, asked.bytes);
+    const Status status = body_->protocol().send(now, asked);
+    if (status != Status::ok) injected_.forget(index);
     return status;
-  }
-  loop_.wake_at(now, now);
-  return Status::ok;
+  });
 }
 
 Status InlineEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
-  return post(to_protocol(request), operation);
+  return receive(to_protocol(request), operation);
 }
 
 Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
@@ -99,21 +97,14 @@ Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& 
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
-  return post(to_protocol(message, request), operation);
+  return receive(to_protocol(message, request), operation);
 }
 
-Status InlineEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
-  const Time now = monotonic_now();
-  const bool may_begin = names_.any_free();
-  request.operation = may_begin ? names_.take() : kNoOperation;
-  const Status status = body_->protocol().receive(now, request);
-  if (status != Status::ok) {
-    if (may_begin) names_.give(request.operation);
-    return status;
-  }
-  operation = request.operation;
-  loop_.wake_at(now, now);
-  return Status::ok;
+Status InlineEndpoint::receive(proto::ReceiveRequest request, OperationId& operation) {
+  const Status status =
+      post(request, [&](Time now) { return body_->protocol().receive(now, request); });
+  if (status == Status::ok) operation = request.operation;
+  return status;
 }
 
 Status InlineEndpoint::probe(const ProbeRequest& request, Envelope& envelope) {

@@ -69,8 +69,10 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
  private:
   // True for the caller if the endpoint has been closed, or belongs to another process.
   [[nodiscard]] bool is_closed() const { return closing_ || !body_.is_here(); }
-  // Takes a name for the operation and passes it to the protocol.
-  [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
+  // Takes a name for the operation and submits it to the protocol.
+  template <class Request, class Submit>
+  [[nodiscard]] Status post(Request& request, Submit submit);
+  [[nodiscard]] Status receive(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
     return body_->complaint_about_fault(nic, spec);
