@@ -21,7 +21,7 @@
 #include "engine/driver/memory/memory_nic.hpp"
 #include "engine/packet_pool.hpp"
 #include "proto/endpoint.hpp"
-#include "proto/endpoint/peer_table.hpp"
+#include "proto/peer/peer_table.hpp"
 
 namespace {
 

@@ -227,6 +227,7 @@ void EndpointBody::warn() const {
 }
 
 bool EndpointBody::arm() {
+  if (protocol_->closed()) return false;
   bool look_again = false;
   for (const auto& nic : nics_) look_again |= nic->arm();
   return look_again;

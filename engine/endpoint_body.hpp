@@ -59,10 +59,11 @@ class EndpointBody {
   void transmit(proto::Time now);
   proto::TurnResult progress(proto::Time now);
 
-  // Readable when a NIC has received something since arm().
+  // Readable when a NIC has received something since arm(). Nobody may wait for them once the
+  // protocol is closed: its turns don't read the NICs any more, so they may stay readable.
   [[nodiscard]] std::span<const int> descriptors() const { return descriptors_; }
   // Call it before each time that a thread blocks on the descriptors. True: something may have
-  // arrived just before, so another turn must come first.
+  // arrived just before, so another turn must come first. A closed protocol needs none.
   [[nodiscard]] bool arm();
 
   [[nodiscard]] bool has_posted_faults() const {

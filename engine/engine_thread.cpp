@@ -44,6 +44,10 @@ void EngineThread::add(Served& served, std::span<const int> descriptors) {
 
 void EngineThread::remove(Served& served, std::span<const int> descriptors) noexcept {
   change(served, false);
+  ignore(descriptors);
+}
+
+void EngineThread::ignore(std::span<const int> descriptors) noexcept {
   for (const int fd : descriptors) sources_.remove(fd);
 }
 

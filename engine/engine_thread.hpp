@@ -45,6 +45,8 @@ class EngineThread {
   // `descriptors` become readable when it has work. If add throws hawser::Error, nothing is added.
   void add(Served& served, std::span<const int> descriptors);
   void remove(Served& served, std::span<const int> descriptors) noexcept;
+  // From here on `descriptors` no longer wake the thread, which still serves their endpoint.
+  void ignore(std::span<const int> descriptors) noexcept;
   [[nodiscard]] std::size_t load() const;  // the number of endpoints that it serves
 
   // For any thread: wakes the engine thread, because there is work.

@@ -23,6 +23,7 @@ InlineEndpoint::InlineEndpoint(const EngineSettings& settings, const EndpointCon
       body_(settings, config),
       names_(settings.tunables.max_operations),
       injected_(settings.tunables.max_operations, config.inject_bytes),
+      waiting_(static_cast<std::uint32_t>(2 * settings.tunables.max_operations)),
       idle_(settings.tunables),
       loop_(sources_) {
   for (const int fd : body_->descriptors()) sources_.add(fd);
@@ -152,19 +153,44 @@ Status InlineEndpoint::disconnect(PeerId peer) {
   return status;
 }
 
+bool InlineEndpoint::is_untold(const Completion& completion) const {
+  return injected_.holds(index_of(completion.operation)) && !InjectedSends::is_told(completion);
+}
+
+void InlineEndpoint::finish(const Completion& completion) {
+  if (!completion.released) return;
+  injected_.forget(index_of(completion.operation));
+  names_.give(completion.operation);
+}
+
+std::size_t InlineEndpoint::poll_completions(std::span<Completion> room) {
+  std::size_t count = 0;
+  while (count < room.size() && !waiting_.empty()) room[count++] = waiting_.pop();
+  return count + body_->protocol().poll_completions(room.subspan(count));
+}
+
+void InlineEndpoint::finish_untold() {
+  Completion next;
+  while (body_->protocol().poll_completions(std::span(&next, 1)) == 1) {
+    if (is_untold(next)) {
+      finish(next);
+    } else {
+      waiting_.put(next);
+    }
+  }
+}
+
 std::size_t InlineEndpoint::take_completions(std::span<Completion> completions) {
+  if (completions.empty()) finish_untold();
   std::size_t kept = 0;
   for (std::size_t count = 1; count > 0 && kept < completions.size();) {
     const std::span<Completion> room = completions.subspan(kept);
-    count = body_->protocol().poll_completions(room);
+    count = poll_completions(room);
     for (const Completion& completion : room.first(count)) {
-      const OperationId name = completion.operation;
-      const bool is_injected = injected_.holds(index_of(name));
-      if (completion.released) {
-        injected_.forget(index_of(name));
-        names_.give(name);
-      }
-      if (is_injected && !InjectedSends::is_told(completion)) continue;
+      const bool is_told = !is_untold(completion);
+      const bool is_injected = injected_.holds(index_of(completion.operation));
+      finish(completion);
+      if (!is_told) continue;
       completions[kept] = completion;
       if (is_injected) completions[kept].operation = kNoOperation;
       ++kept;
@@ -174,8 +200,18 @@ std::size_t InlineEndpoint::take_completions(std::span<Completion> completions) 
   return kept;
 }
 
+TurnResult InlineEndpoint::progress(Time now) {
+  const TurnResult result = body_->progress(now);
+  if (!ignores_nics_ && body_->protocol().closed()) {
+    ignores_nics_ = true;
+    // No turn reads the NICs any more. What arrives late would keep their descriptors readable.
+    for (const int fd : body_->descriptors()) sources_.remove(fd);
+  }
+  return result;
+}
+
 std::size_t InlineEndpoint::turn(Time now, std::span<Completion> completions, TurnResult& result) {
-  if (!body_->protocol().is_through()) result = body_->progress(now);
+  if (!body_->protocol().is_through()) result = progress(now);
   return take_completions(completions);
 }
 
@@ -232,7 +268,7 @@ void InlineEndpoint::close() {
   body_->protocol().close(now);
   proto::Duration left = closing_limit(body_->tunables());
   for (;;) {
-    const TurnResult result = body_->progress(now);
+    const TurnResult result = progress(now);
     if (body_->protocol().closed()) break;
     if (left.ns <= 0) {
       log_error("An endpoint was still not closed long after close_timeout");

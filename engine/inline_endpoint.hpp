@@ -26,6 +26,7 @@
 #include "engine/own_process.hpp"
 #include "engine/poll_set.hpp"
 #include "hawser/engine.hpp"
+#include "proto/base/ring.hpp"
 
 namespace hawser::engine {
 
@@ -79,8 +80,16 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   }
   void inject_fault(std::size_t nic, std::string_view spec) override;
 
-  // Hands out completions, without those of injected sends that ended well.
+  // Hands out completions, without those of injected sends that ended well. These give back their
+  // names even if there is no room for completions.
   std::size_t take_completions(std::span<Completion> completions);
+  void finish_untold();
+  std::size_t poll_completions(std::span<Completion> room);
+  [[nodiscard]] bool is_untold(const Completion& completion) const;
+  // Frees the operation's name with its last completion.
+  void finish(const Completion& completion);
+  // Runs one turn. Once the protocol has closed, the NICs no longer wake anybody.
+  proto::TurnResult progress(proto::Time now);
   // Runs one turn and hands out the completions that are there.
   std::size_t turn(proto::Time now, std::span<Completion> completions, proto::TurnResult& result);
   // Called if nothing happened at `now`: spins, yields or sleeps, until `until` at the latest.
@@ -89,8 +98,10 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   EndpointRegistry& registry_;
   OfProcess<EndpointBody> body_;
   bool closing_ = false;
+  bool ignores_nics_ = false;
   OperationNames names_;
   InjectedSends injected_;
+  proto::Ring<Completion> waiting_;  // polled without room; names are finished when handed out
   IdleClock idle_;
   Doorbell bell_;     // rung by other threads that post faults
   PollSet sources_;   // the NICs and the bell

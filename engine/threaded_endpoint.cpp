@@ -83,7 +83,7 @@ void ThreadedEndpoint::carry(Call& call) const {
   while (!commands_.push(command)) ::sched_yield();
   thread_.ring();
   std::unique_lock lock(calls_mutex_);
-  calls_changed_.wait(lock, [&] { return call.done; });
+  calls_changed_->wait(lock, [&] { return call.done; });
 }
 
 // Returns the function by which Registrations runs its calls on the engine thread.
@@ -315,7 +315,7 @@ void ThreadedEndpoint::close() {
   std::unique_lock lock(calls_mutex_);
   const std::chrono::nanoseconds turn(kMostOfATurn.ns);
   for (std::int64_t left = closing_limit(body_->tunables()).ns; left > 0; left -= turn.count()) {
-    if (calls_changed_.wait_for(lock, turn, [&] { return closed_; })) return;
+    if (calls_changed_->wait_for(lock, turn, [&] { return closed_; })) return;
   }
   log_error("An endpoint was still not closed long after close_timeout");
 }
@@ -370,16 +370,20 @@ TurnResult ThreadedEndpoint::serve(Time now) {
   if (delivered) consumer_bell_.ring();
   if (body_->protocol().closed() && !closed_told_) {
     closed_told_ = true;
+    // No turn reads the NICs any more. What arrives late would keep their descriptors readable.
+    thread_.ignore(body_->descriptors());
     const std::lock_guard lock(calls_mutex_);
     closed_ = true;
-    calls_changed_.notify_all();
+    calls_changed_->notify_all();
   }
   result.progressed |= commanded || retried || delivered;
   return result;
 }
 
 bool ThreadedEndpoint::has_commands() const {
-  return !commands_.empty() || body_->has_posted_faults();
+  if (!commands_.empty()) return true;
+  // Only a turn applies faults.
+  return body_->has_posted_faults() && !body_->protocol().is_through();
 }
 
 bool ThreadedEndpoint::execute_commands(Time now) {
@@ -400,7 +404,7 @@ bool ThreadedEndpoint::execute_commands(Time now) {
         call->run(call->context, now);
         const std::lock_guard lock(calls_mutex_);
         call->done = true;
-        calls_changed_.notify_all();
+        calls_changed_->notify_all();
       }
     }
   }

@@ -155,7 +155,9 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
 
   std::atomic<bool> closing_{false};
   mutable std::mutex calls_mutex_;
-  mutable std::condition_variable calls_changed_;
+  // In a child of fork the parent's waiting threads seem to wait still, and the destructor of the
+  // copy would wait for them.
+  mutable OfProcess<std::condition_variable> calls_changed_;
   bool closed_ = false;  // under calls_mutex_
 };
 

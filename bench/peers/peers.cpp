@@ -97,7 +97,7 @@ void measure_memory(const Options& options, Report& report) {
                                      {"bytes_awake", bytes.awake},
                                      {"bytes_under_way", bytes.under_way},
                                      {"bytes_of_the_endpoint_at_rest", bytes.endpoint}});
-    // The sizes that proto/endpoint/peer_table.hpp asserts of the structs, and 32 bytes for whole
+    // The sizes that proto/peer/peer_table.hpp asserts of the structs, and 32 bytes for whole
     // pages.
     report.check(bytes.at_rest <= 512 + 32,
                  fmt::format("a peer at rest takes {:.0f} bytes of 512", bytes.at_rest));

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <system_error>
 
 #include "engine/clock.hpp"
@@ -38,6 +39,24 @@ constexpr auto kWayOfIpv6MayBeMissing = milliseconds(4000);
 bool leads_nowhere(int code) {
   return code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT || code == EINVAL ||
          code == EACCES || code == EPERM;
+}
+
+// True if the two ends of the connection are one. A connect to a port of this host where nobody
+// listens may choose that port as its own source, and then meets itself (RFC 793, simultaneous
+// open).
+bool is_connected_to_itself(const Descriptor& socket) {
+  Endpoint own, other;
+  own.bytes = other.bytes = sizeof own.storage;
+  return ::getsockname(socket.get(), own.get(), &own.bytes) == 0 &&
+         ::getpeername(socket.get(), other.get(), &other.bytes) == 0 && own.bytes == other.bytes &&
+         std::memcmp(&own.storage, &other.storage, own.bytes) == 0;
+}
+
+// Lets the socket's close send a reset. The port is free at once, without TIME_WAIT.
+void close_by_reset(Descriptor& socket) {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  static_cast<void>(::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+  socket.reset();
 }
 
 // True if the address belongs to this host itself.
@@ -126,6 +145,11 @@ bool Race::take_connection(Attempt& attempt, Time now) {
   if (::getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &code, &bytes) != 0) code = errno;
   if (code != 0) {
     fail(attempt, code, now);
+    return false;
+  }
+  if (is_connected_to_itself(attempt.socket)) {
+    close_by_reset(attempt.socket);  // the server may be about to listen at this port
+    fail(attempt, ECONNREFUSED, now);
     return false;
   }
   return !asks_ || ask(attempt, now);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <list>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/entropy.hpp"
+#include "engine/log.hpp"
 #include "engine/system_error.hpp"
 
 namespace hawser::engine {
@@ -45,6 +48,15 @@ constexpr auto kFlushWithin = milliseconds(2000);
 constexpr auto kGoWithin = milliseconds(200);
 // Connections beyond the job's own: strangers, and ranks that reconnect.
 constexpr std::size_t kExtraConnections = 64;
+// Descriptors of this process beyond its connections.
+constexpr std::size_t kOtherDescriptors = 64;
+// After a connection could not be accepted, the next attempt waits for this long: the listener
+// stays readable meanwhile.
+constexpr auto kAcceptAgain = milliseconds(100);
+// Reads of one connection per turn. A rank's longest frame takes fewer.
+constexpr int kMostReads = 16;
+constexpr std::size_t kReadBytes = 16384;
+static_assert(kMostReads * kReadBytes >= bootstrap::kHeadBytes + bootstrap::kMaxBodyFromRank);
 
 // "Rank 3", "Ranks 0, 2 and 5", "Ranks 0, 1, 2 and 29 more".
 std::string name_ranks(const std::vector<std::uint32_t>& ranks) {
@@ -64,6 +76,16 @@ void check_size(std::uint32_t size) {
   throw BootstrapError(
       BootstrapFailure::size_mismatch,
       "A job has 1 to " + std::to_string(kMaxJobSize) + " ranks, not " + std::to_string(size));
+}
+
+// Raises the soft limit of open files to the hard one if the job may need more. A launcher also has
+// a pipe per rank.
+void make_room_for(std::uint32_t ranks) {
+  const rlim_t needed = 2 * rlim_t{ranks} + kExtraConnections + kOtherDescriptors;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &limit));
 }
 
 }  // namespace
@@ -101,6 +123,7 @@ class RendezvousServer::Service {
   void run();
   void wait(Time now);
   void accept_all(Time now);
+  void rest_from_accepting(Time now, int code);
   void read(Connection& connection, Time now);
   void write(Connection& connection);
   void handle(Connection& connection, const Frame& frame, Time now);
@@ -127,6 +150,8 @@ class RendezvousServer::Service {
   std::uint64_t epoch_;
   std::array<std::byte, bootstrap::kSecretBytes> secret_{};
   Descriptor listener_;
+  Time accepts_at_{};  // not before
+  bool told_shortage_ = false;
   Descriptor wake_event_;
   std::list<Connection> connections_;
   std::vector<Rank> ranks_;
@@ -152,6 +177,7 @@ RendezvousServer::Service::Service(Descriptor listener, bootstrap::Meeting meeti
       wake_event_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       ranks_(size) {
   if (!wake_event_) throw system_error("An event descriptor can't be opened");
+  make_room_for(size);
   for (std::string& address : meeting.addresses) {
     address = bootstrap::with_port(address, bootstrap::port_of(listener_));
   }
@@ -221,8 +247,12 @@ void RendezvousServer::Service::wait(Time now) {
   std::vector<pollfd> fds;
   fds.push_back({wake_event_.get(), POLLIN, 0});
   const bool full = connections_.size() >= size_ + kExtraConnections;
-  if (listener_ && !full) fds.push_back({listener_.get(), POLLIN, 0});
   Time next = stop_.load() ? now + milliseconds(50) : kNever;
+  if (listener_ && now < accepts_at_) {
+    next = proto::earlier(next, accepts_at_);
+  } else if (listener_ && !full) {
+    fds.push_back({listener_.get(), POLLIN, 0});
+  }
   for (const Connection& connection : connections_) {
     const auto events = static_cast<short>(POLLIN | (connection.out.empty() ? 0 : POLLOUT));
     fds.push_back({connection.socket.get(), events, 0});
@@ -237,18 +267,27 @@ void RendezvousServer::Service::wait(Time now) {
 }
 
 void RendezvousServer::Service::accept_all(Time now) {
+  if (now < accepts_at_) return;
   while (connections_.size() < size_ + kExtraConnections) {
     Descriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) return;
+    if (!socket) return rest_from_accepting(now, errno);
     connections_.emplace_back();
     connections_.back().socket = std::move(socket);
     connections_.back().gone_by = now + kJoinWithin;
   }
 }
 
+void RendezvousServer::Service::rest_from_accepting(Time now, int code) {
+  if (code == EAGAIN || code == EINTR || code == ECONNABORTED) return;
+  accepts_at_ = now + kAcceptAgain;
+  if (std::exchange(told_shortage_, true)) return;
+  log_warning("The rendezvous at " + address_ + " can't accept a connection, and tries again: " +
+              std::generic_category().message(code) + advice_on(code));
+}
+
 void RendezvousServer::Service::read(Connection& connection, Time now) {
-  std::array<std::byte, 16384> bytes;
-  while (!connection.gone) {
+  std::array<std::byte, kReadBytes> bytes;
+  for (int i = 0; i < kMostReads && !connection.gone; ++i) {
     const ssize_t got = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return lose(connection);

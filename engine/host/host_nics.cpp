@@ -15,6 +15,7 @@
 
 #include "engine/cancellation.hpp"
 #include "engine/descriptor.hpp"
+#include "engine/driver/udp/udp_device.hpp"
 #include "engine/driver/verbs/verbs.hpp"
 #include "engine/host/address_states.hpp"
 
@@ -93,7 +94,7 @@ std::vector<HostNic> udp_nics() {
     if (address.empty()) continue;
     HostNic nic;
     nic.name = "udp:" + address;
-    nic.device = entry->ifa_name;
+    nic.device = engine::name_of_device(entry->ifa_name);
     nic.up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
     const std::string folder = "/sys/class/net/" + nic.device;
     nic.mtu = static_cast<std::uint32_t>(number_in(folder + "/mtu"));

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "engine/clock.hpp"
 #include "engine/registration/mappings.hpp"
 
 namespace hawser::engine {
@@ -87,8 +88,9 @@ void CacheRegistrar::serve() {
 bool CacheRegistrar::register_pages(Place& place) {
   const PageRange& pages = place.watch.pages;
   if (!userfault_.watch(place.watch)) return false;
-  // The pages are watched by now, so every change from here on is seen.
-  if (is_private_memory(pages)) {
+  // The pages are watched by now, so every change from here on is seen. A removal whose event came
+  // before may still be under way: these pages are copied, and asked for again.
+  if (!userfault_.was_removed_lately(pages, monotonic_now()) && is_private_memory(pages)) {
     const Status status =
         pinning_.pin_some({pages.data(), pages.bytes()}, &place.watch.mapping, place.pins);
     if (status == Status::ok) return true;

@@ -17,6 +17,8 @@
 #include <utility>
 
 #include "engine/background_thread.hpp"
+#include "engine/clock.hpp"
+#include "engine/own_process.hpp"
 #include "engine/system_error.hpp"
 
 // Missing in older headers: handle only faults of user mode, which needs no privilege.
@@ -30,13 +32,22 @@ namespace {
 constexpr std::uint64_t kEvents =
     UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_EVENT_REMAP;
 constexpr std::size_t kBatch = 16;
+// A removal is over this long after its event, unless its thread waits for a processor for longer.
+constexpr proto::Duration kRemovalTime = proto::milliseconds(1000);
 
 // The descriptor that a child of fork closes. If the child kept it open, the parent's events would
 // still wait for a reader after the parent has closed its own.
 std::atomic<int> inherited{-1};
-void close_inherited() {
+
+// No thread forks while `inherited` and the open descriptor may differ: fork takes this mutex. Its
+// holders wait for no other thread.
+std::mutex forking;
+void before_fork() { forking.lock(); }
+void after_fork_in_parent() { forking.unlock(); }
+void after_fork_in_child() {
   const int fd = inherited.exchange(-1);
   if (fd >= 0) ::close(fd);
+  forking.unlock();
 }
 
 Descriptor open_userfaultfd() {
@@ -56,16 +67,38 @@ Descriptor open_userfaultfd() {
   return fd;
 }
 
+// A process's object, while it has users. In a child of fork the parent's object is a copy without
+// a thread, and another thread may have held a lock of it, or this one, at the fork. A child
+// therefore never touches its parent's, and begins with one of its own.
+struct Current {
+  OwnProcess owner;
+  std::mutex mutex;
+  std::weak_ptr<Userfault> object;
+  Current* before = nullptr;  // the parent's
+};
+
+Current& current_here() {
+  static std::atomic<Current*> current{nullptr};
+  Current* found = current.load(std::memory_order_acquire);
+  while (found == nullptr || !found->owner.is_here()) {
+    auto made = std::make_unique<Current>();
+    made->before = found;
+    if (current.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {
+      return *made.release();
+    }
+  }
+  return *found;
+}
+
 }  // namespace
 
 std::shared_ptr<Userfault> Userfault::shared(std::string& why) {
-  static std::mutex mutex;
-  static std::weak_ptr<Userfault> current;
-  const std::lock_guard lock(mutex);
-  if (auto found = current.lock()) return found;
+  Current& current = current_here();
+  const std::lock_guard lock(current.mutex);
+  if (auto found = current.object.lock()) return found;
   try {
     std::shared_ptr<Userfault> made(new Userfault);
-    current = made;
+    current.object = made;
     return made;
   } catch (const Error& error) {
     why = error.what();
@@ -73,13 +106,21 @@ std::shared_ptr<Userfault> Userfault::shared(std::string& why) {
   }
 }
 
-Userfault::Userfault()
-    : events_(open_userfaultfd()), stop_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+Userfault::Userfault() : stop_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (!stop_) throw system_error("an event descriptor can't be opened");
-  static const int once = ::pthread_atfork(nullptr, nullptr, close_inherited);
+  static const int once = ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   static_cast<void>(once);
-  inherited.store(events_.get());
-  thread_ = start_background_thread("hawser-unmap", [this] { run(); });
+  {
+    const std::lock_guard no_fork(forking);
+    events_ = open_userfaultfd();
+    inherited.store(events_.get());
+  }
+  try {
+    thread_ = start_background_thread("hawser-unmap", [this] { run(); });
+  } catch (...) {
+    close_events();
+    throw;
+  }
 }
 
 Userfault::~Userfault() {
@@ -98,6 +139,11 @@ void Userfault::run() {
   // Close it here and not later: nobody reads any more, and memory that a thread frees at its end
   // may be watched.
   const std::lock_guard lock(mutex_);
+  close_events();
+}
+
+void Userfault::close_events() {
+  const std::lock_guard no_fork(forking);
   int own = events_.get();
   inherited.compare_exchange_strong(own, -1);
   events_.reset();
@@ -114,7 +160,11 @@ void Userfault::read_events() {
     for (std::size_t i = 0; i < count; ++i) {
       const uffd_msg& message = messages[i];
       if (message.event == UFFD_EVENT_UNMAP || message.event == UFFD_EVENT_REMOVE) {
-        mark({message.arg.remove.start, message.arg.remove.end});
+        const PageRange pages{message.arg.remove.start, message.arg.remove.end};
+        if (message.event == UFFD_EVENT_REMOVE) {
+          removals_[next_removal_++ % kRemovals] = {pages, monotonic_now()};
+        }
+        mark(pages);
       } else if (message.event == UFFD_EVENT_REMAP) {
         const auto& remap = message.arg.remap;
         mark({remap.from, remap.from + remap.len});
@@ -182,6 +232,13 @@ void Userfault::unwatch(Watch& watch) {
   const std::lock_guard lock(mutex_);
   unlink(watch);
   ignore(watch.pages);
+}
+
+bool Userfault::was_removed_lately(const PageRange& pages, proto::Time now) {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(removals_, [&](const Removal& removal) {
+    return removal.pages.overlaps(pages) && now - removal.at < kRemovalTime;
+  });
 }
 
 void Userfault::unlink(Watch& watch) {

@@ -17,10 +17,12 @@
 // It takes only one lock, which others hold for a few ioctls and never while they map or unmap.
 //
 // There is one per process, because a mapping can have only one userfaultfd. A forked child has no
-// part in it.
+// part in its parent's, and makes its own.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,6 +31,7 @@
 #include "engine/descriptor.hpp"
 #include "engine/registration/news.hpp"
 #include "engine/registration/page_range.hpp"
+#include "proto/base/time.hpp"
 #include "proto/nic.hpp"
 
 namespace hawser::engine {
@@ -60,10 +63,16 @@ class Userfault {
   [[nodiscard]] bool watch(Watch& watch);
   void unwatch(Watch& watch);
 
+  // For any thread. True if madvise has removed watched pages of this range lately, and may still
+  // be at it. The kernel drops the pages only after their event has been read. Pages that are
+  // pinned in between are the old ones, and no watch that begins in between hears of it.
+  [[nodiscard]] bool was_removed_lately(const PageRange& pages, proto::Time now);
+
  private:
   Userfault();  // throws Error
   void run();
   void read_events();
+  void close_events();
   void mark(const PageRange& pages);
   void ignore(const PageRange& pages) const;
   void unlink(Watch& watch);
@@ -71,8 +80,17 @@ class Userfault {
   Descriptor events_;
   Descriptor stop_;
   std::atomic<bool> in_doubt_{false};
-  std::mutex mutex_;  // guards the list, and the registrations with the kernel
+  std::mutex mutex_;  // guards the list, the removals, and the registrations with the kernel
   Watch* first_ = nullptr;
+  // The newest removals. A thread removes one range at a time, so the ring holds those that may
+  // still be under way in this many threads.
+  struct Removal {
+    PageRange pages;
+    proto::Time at{};
+  };
+  static constexpr std::size_t kRemovals = 64;
+  std::array<Removal, kRemovals> removals_{};
+  std::size_t next_removal_ = 0;
   std::thread thread_;
 };
 

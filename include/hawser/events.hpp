@@ -13,7 +13,7 @@
 //          could fill the ring of events from outside.
 //
 // An operation may wait for a peer that is heard and yet make no progress. As long as that lasts,
-// operation_stalled reports it once per peer_timeout.
+// operation_stalled reports one such operation of the peer once per peer_timeout.
 //
 // Events wait in a ring until they are polled. When the ring is full the oldest event goes, because
 // the newest ones show the present state. EndpointStats::events_lost counts the lost events, and
@@ -58,7 +58,8 @@ namespace hawser {
   X(awaits_fragments,                                                                              \
     "the missing fragments of a message do not arrive, although they were requested repeatedly")   \
   X(awaits_message, "a message does not arrive, and later messages of its sender wait for it")     \
-  X(no_place, "all max_peers places are in use, and none of their sessions has ended")             \
+  X(no_place,                                                                                      \
+    "all max_peers places are in use: their peers live, or have left messages to receive")         \
   X(never_heard,                                                                                   \
     "no packet from the peer ever arrived: check that it runs, that its address is current, that " \
     "both ends have the same job secret, and that no firewall is between them")                    \
@@ -91,24 +92,24 @@ inline constexpr std::array<ReasonText, static_cast<std::size_t>(Reason::count_)
 }};
 
 // X(name, text)
-#define HAWSER_EVENTS(X)                                                                         \
-  X(nic_down, "`nic` went down")                                                                 \
-  X(nic_up, "`nic` is up again")                                                                 \
-  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")                            \
-  X(path_up, "the path, or a bridge, carries data from now on")                                  \
-  X(peer_established, "the session with `peer` is ready")                                        \
-  X(peer_failed, "the session with `peer` failed: `status` gives the reason")                    \
-  X(nic_moved, "`nic` has a new address, which the endpoint announces to its peers")             \
-  X(path_suspect, "the path is SUSPECT: its packets in flight are sent again on other paths")    \
-  X(path_probing, "a path that was DOWN has answered, and must now prove itself")                \
-  X(peer_calling, "handshakes with `peer` begin")                                                \
-  X(verdict_reached, "a verdict stands: `blame` names the faulty NIC or link")                   \
-  X(verdict_withdrawn, "the verdict no longer stands")                                           \
-  X(operation_stalled,                                                                           \
-    "`peer` is heard, but its operations made no progress for peer_timeout: `reason` gives the " \
-    "cause")                                                                                     \
-  X(peer_refused,                                                                                \
-    "a call of `endpoint_id` was refused: all max_peers places are in use; reported once a "     \
+#define HAWSER_EVENTS(X)                                                                      \
+  X(nic_down, "`nic` went down")                                                              \
+  X(nic_up, "`nic` is up again")                                                              \
+  X(path_down, "no packet passes on (`nic`, `remote_nic`) to `peer`")                         \
+  X(path_up, "the path, or a bridge, carries data from now on")                               \
+  X(peer_established, "the session with `peer` is ready")                                     \
+  X(peer_failed, "the session with `peer` failed: `status` gives the reason")                 \
+  X(nic_moved, "`nic` has a new address, which the endpoint announces to its peers")          \
+  X(path_suspect, "the path is SUSPECT: its packets in flight are sent again on other paths") \
+  X(path_probing, "a path that was DOWN has answered, and must now prove itself")             \
+  X(peer_calling, "handshakes with `peer` begin")                                             \
+  X(verdict_reached, "a verdict stands: `blame` names the faulty NIC or link")                \
+  X(verdict_withdrawn, "the verdict no longer stands")                                        \
+  X(operation_stalled,                                                                        \
+    "`peer` is heard, but an operation with it made no progress for peer_timeout: `reason` "  \
+    "gives the cause")                                                                        \
+  X(peer_refused,                                                                             \
+    "a call of `endpoint_id` was refused: all max_peers places are in use; reported once a "  \
     "second at most")
 
 // The one to blame for paths that carry nothing.

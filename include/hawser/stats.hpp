@@ -65,63 +65,63 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
 }
 
 // X(name, text)
-#define HAWSER_COUNTERS(X)                                                                  \
-  X(data_packets_sent, "packets with a path number, retransmits included")                  \
-  X(data_bytes_sent, "payload bytes in data packets sent")                                  \
-  X(packed_packets_sent, "data packets that carry several messages")                        \
-  X(packed_messages_sent, "messages in packed packets")                                     \
-  X(data_packets_received, "packets with a path number that were applied")                  \
-  X(data_bytes_received, "payload bytes placed, each once")                                 \
-  X(control_packets_sent, "acknowledgements, statuses, requests, grants sent")              \
-  X(control_packets_received, "acknowledgements, statuses, requests, grants received")      \
-  X(packets_lost, "packets declared lost")                                                  \
-  X(lost_by_gap, "packets declared lost by the gap rule")                                   \
-  X(lost_by_request, "packets declared lost because the receiver requested them")           \
-  X(lost_by_evacuation, "packets declared lost as their path was silent or dead")           \
-  X(fragments_retransmitted, "fragments retransmitted")                                     \
-  X(bytes_retransmitted, "payload bytes retransmitted")                                     \
-  X(spurious_retransmits, "retransmitted fragments whose first packet arrived after all")   \
-  X(duplicate_fragments, "fragments received more than once")                               \
-  X(requests_sent, "requests for missing fragments sent")                                   \
-  X(requests_received, "requests for missing fragments received")                           \
-  X(ptos, "probe timeouts")                                                                 \
-  X(path_probes_sent, "probes of paths")                                                    \
-  X(message_probes_sent, "envelopes sent to request a message's status")                    \
-  X(evacuations, "paths evacuated because they were silent")                                \
-  X(paths_down, "paths gone DOWN")                                                          \
-  X(paths_returned, "paths back from DOWN to UP")                                           \
-  X(no_room_answers, "messages answered NO_ROOM")                                           \
-  X(unexpected_messages, "messages that arrived before their receive")                      \
-  X(messages_sent, "sends completed ok")                                                    \
-  X(messages_received, "receives completed ok or truncated")                                \
-  X(handshakes_sent, "handshake packets sent")                                              \
-  X(challenges_sent, "handshakes answered by a challenge to their sender's address")        \
-  X(late_acknowledgements, "acknowledgements of paths that had been given up")              \
-  X(resets_sent, "packets of ended sessions answered by a reset")                           \
-  X(sessions_established, "sessions that became ready")                                     \
-  X(peers_rested, "times that a quiet peer was put to rest")                                \
-  X(peers_woken, "times that a resting peer was woken")                                     \
-  X(peers_forgotten, "peers with an ended session whose place a new peer got")              \
-  X(calls_refused, "handshakes refused because all max_peers places were in use")           \
-  X(peer_failures, "sessions that failed")                                                  \
-  X(operations_stalled, "times that a heard peer's operations stalled for peer_timeout")    \
-  X(late_turns, "polls that came later than requested, or stalled half-way")                \
-  X(packets_marked, "data packets that switches marked (ECN CE)")                           \
-  X(host_overruns, "packets lost in this host's own receive queues")                        \
-  X(window_limited, "times that data waited for a congestion window")                       \
-  X(nic_backpressure, "times that a NIC accepted fewer packets than offered")               \
-  X(events_lost, "events discarded unpolled because their ring was full")                   \
-  X(payload_bytes_in_place, "payload bytes that RDMA devices read in place")                \
-  X(payload_bytes_copied, "payload bytes copied for RDMA devices from unregistered memory") \
-  X(registration_hits, "sends whose memory was already registered")                         \
-  X(registration_misses, "sends long enough for the cache whose memory was not registered") \
-  X(registrations_made, "registrations that the cache made")                                \
-  X(registrations_refused, "registrations refused: memory not watchable, or not lockable")  \
-  X(registrations_evicted, "registrations that the cache evicted for others")               \
-  X(registrations_stale, "registrations ended because their memory was unmapped or moved")  \
-  X(datagrams_fragmented, "datagrams longer than their route's MTU, sent as IP fragments")  \
-  X(segmentation_refused, "times that the kernel refused to segment sends to a remote NIC") \
-  X(segmentation_resumed, "times that the kernel segmented such sends again")               \
+#define HAWSER_COUNTERS(X)                                                                    \
+  X(data_packets_sent, "packets with a path number, retransmits included")                    \
+  X(data_bytes_sent, "payload bytes in data packets sent")                                    \
+  X(packed_packets_sent, "data packets that carry several messages")                          \
+  X(packed_messages_sent, "messages in packed packets")                                       \
+  X(data_packets_received, "packets with a path number that were applied")                    \
+  X(data_bytes_received, "payload bytes placed, each once")                                   \
+  X(control_packets_sent, "acknowledgements, statuses, requests, grants sent")                \
+  X(control_packets_received, "acknowledgements, statuses, requests, grants received")        \
+  X(packets_lost, "packets declared lost")                                                    \
+  X(lost_by_gap, "packets declared lost by the gap rule")                                     \
+  X(lost_by_request, "packets declared lost because the receiver requested them")             \
+  X(lost_by_evacuation, "packets declared lost as their path was silent or dead")             \
+  X(fragments_retransmitted, "fragments retransmitted")                                       \
+  X(bytes_retransmitted, "payload bytes retransmitted")                                       \
+  X(spurious_retransmits, "retransmitted fragments whose first packet arrived after all")     \
+  X(duplicate_fragments, "fragments received more than once")                                 \
+  X(requests_sent, "requests for missing fragments sent")                                     \
+  X(requests_received, "requests for missing fragments received")                             \
+  X(ptos, "probe timeouts")                                                                   \
+  X(path_probes_sent, "probes of paths")                                                      \
+  X(message_probes_sent, "envelopes sent to request a message's status")                      \
+  X(evacuations, "paths evacuated because they were silent")                                  \
+  X(paths_down, "paths gone DOWN")                                                            \
+  X(paths_returned, "paths back from DOWN to UP")                                             \
+  X(no_room_answers, "messages answered NO_ROOM")                                             \
+  X(unexpected_messages, "messages that arrived before their receive")                        \
+  X(messages_sent, "sends completed ok or truncated")                                         \
+  X(messages_received, "receives completed ok or truncated")                                  \
+  X(handshakes_sent, "handshake packets sent")                                                \
+  X(challenges_sent, "handshakes answered by a challenge to their sender's address")          \
+  X(late_acknowledgements, "acknowledgements of paths that had been given up")                \
+  X(resets_sent, "packets of ended sessions answered by a reset")                             \
+  X(sessions_established, "sessions that became ready")                                       \
+  X(peers_rested, "times that a quiet peer was put to rest")                                  \
+  X(peers_woken, "times that a resting peer was woken")                                       \
+  X(peers_forgotten, "peers with an ended session whose place a new peer got")                \
+  X(calls_refused, "handshakes refused because all max_peers places were in use")             \
+  X(peer_failures, "sessions that failed")                                                    \
+  X(operations_stalled, "times that an operation with a heard peer stalled for peer_timeout") \
+  X(late_turns, "polls that came later than requested, or stalled half-way")                  \
+  X(packets_marked, "data packets that switches marked (ECN CE)")                             \
+  X(host_overruns, "packets lost in this host's own receive queues")                          \
+  X(window_limited, "times that data waited for a congestion window")                         \
+  X(nic_backpressure, "times that a NIC accepted fewer packets than offered")                 \
+  X(events_lost, "events discarded unpolled because their ring was full")                     \
+  X(payload_bytes_in_place, "payload bytes that RDMA devices read in place")                  \
+  X(payload_bytes_copied, "payload bytes copied for RDMA devices from unregistered memory")   \
+  X(registration_hits, "sends whose memory was already registered")                           \
+  X(registration_misses, "sends long enough for the cache whose memory was not registered")   \
+  X(registrations_made, "registrations that the cache made")                                  \
+  X(registrations_refused, "registrations refused: memory not watchable, or not lockable")    \
+  X(registrations_evicted, "registrations that the cache evicted for others")                 \
+  X(registrations_stale, "registrations ended because their memory was unmapped or moved")    \
+  X(datagrams_fragmented, "datagrams longer than their route's MTU, sent as IP fragments")    \
+  X(segmentation_refused, "times that the kernel refused to segment sends to a remote NIC")   \
+  X(segmentation_resumed, "times that the kernel segmented such sends again")                 \
   X(datagrams_by_other_devices, "datagrams that arrived through another device than their NIC's")
 
 struct EndpointStats {

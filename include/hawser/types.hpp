@@ -127,7 +127,7 @@ struct ReceiveRequest {
   ChannelOwner owner = ChannelOwner::application;
 };
 
-// What `probe` and `claim` look for, with the fields' meaning as in ReceiveRequest.
+// `probe` and `claim` look for a message by these fields. They mean the same as in ReceiveRequest.
 struct ProbeRequest {
   PeerId peer = kAnyPeer;
   std::uint16_t channel = 0;
@@ -160,7 +160,7 @@ struct Completion {
   // True: this send failed with its session and may have arrived. False: it surely has not arrived
   // (not all of it had left), or its status says what became of it.
   bool outcome_unknown = false;
-  PeerId peer = kAnyPeer;           // of a cancelled wildcard receive: kAnyPeer
+  PeerId peer = kAnyPeer;           // of a wildcard receive that ended unmatched: kAnyPeer
   std::uint64_t tag = 0;            // the message's own tag
   std::uint64_t bytes = 0;          // placed in the buffer (receive) or sent (send)
   std::uint64_t message_bytes = 0;  // the message's length at its sender

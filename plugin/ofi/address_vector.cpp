@@ -235,7 +235,7 @@ fi_addr_t AddressVector::add_locked(const AddressBytes& bytes) {
   if (name) {
     names_.emplace(place, *name);
   } else {
-    by_id_.try_emplace(endpoint_id_of(unpack_address(bytes)), place);
+    by_id_.emplace(endpoint_id_of(unpack_address(bytes)), place);
   }
   return place;
 }
@@ -266,8 +266,9 @@ int AddressVector::insert(std::span<const std::optional<AddressBytes>> addresses
 }
 
 void AddressVector::erase_locked(fi_addr_t address) {
-  const auto found = by_id_.find(endpoint_id_of(unpack_address(entries_[address])));
-  if (found != by_id_.end() && found->second == address) by_id_.erase(found);
+  const auto [begin, end] = by_id_.equal_range(endpoint_id_of(unpack_address(entries_[address])));
+  const auto found = std::find_if(begin, end, [&](const auto& e) { return e.second == address; });
+  if (found != end) by_id_.erase(found);
   names_.erase(address);
   entries_[address].fill(std::byte{0});
   free_.push_back(address);
@@ -315,7 +316,7 @@ void AddressVector::set_answer(fi_addr_t address, const AddressBytes& bytes) {
   const std::lock_guard lock(mutex_);
   if (!names_.contains(address) || !unpack_name(entries_[address])) return;
   entries_[address] = bytes;
-  by_id_.try_emplace(endpoint_id_of(unpack_address(bytes)), address);
+  by_id_.emplace(endpoint_id_of(unpack_address(bytes)), address);
 }
 
 std::vector<fi_addr_t> AddressVector::unanswered() {
@@ -329,8 +330,9 @@ std::vector<fi_addr_t> AddressVector::unanswered() {
 
 fi_addr_t AddressVector::find(std::uint64_t endpoint_id) {
   const std::lock_guard lock(mutex_);
-  const auto found = by_id_.find(endpoint_id);
-  return found == by_id_.end() ? FI_ADDR_NOTAVAIL : found->second;
+  const auto found = by_id_.lower_bound(endpoint_id);
+  const bool is_known = found != by_id_.end() && found->first == endpoint_id;
+  return is_known ? found->second : FI_ADDR_NOTAVAIL;
 }
 
 void AddressVector::add(Endpoint& endpoint) {

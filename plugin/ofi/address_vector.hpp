@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -63,7 +64,8 @@ class AddressVector : public fid_av {
   std::vector<AddressBytes> entries_;              // zeros for a removed one
   std::deque<fi_addr_t> free_;                     // removed entries, the oldest first
   std::unordered_map<fi_addr_t, PortName> names_;  // of entries that were inserted by a port name
-  std::unordered_map<std::uint64_t, fi_addr_t> by_id_;
+  // All entries of an endpoint, the oldest first.
+  std::multimap<std::uint64_t, fi_addr_t> by_id_;
 };
 
 int open_address_vector(fid_domain* domain, fi_av_attr* attr, fid_av** vector, void* context);

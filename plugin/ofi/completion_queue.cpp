@@ -82,7 +82,7 @@ CompletionQueue::CompletionQueue(Domain& domain, const fi_cq_attr& attr, void* o
       EventSink(domain, attr.wait_obj),
       domain_(domain),
       format_(attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_TAGGED : attr.format),
-      mutex_(domain.is_locking()) {
+      errors_mutex_(domain.is_locking()) {
   fid.fclass = FI_CLASS_CQ;
   fid.context = opener;
   fid.ops = &queue_fid_ops;
@@ -93,26 +93,32 @@ CompletionQueue::CompletionQueue(Domain& domain, const fi_cq_attr& attr, void* o
 CompletionQueue::~CompletionQueue() { --domain_.users; }
 
 void CompletionQueue::push(Operation& operation) {
-  const Lock lock(mutex_);
-  const bool was_empty = finished_.empty();
+  const Lock lock(state_mutex_);
   finished_.push(operation);
-  ring(was_empty);
+  ring_locked();
 }
 
 void CompletionQueue::drop(const Endpoint& endpoint) {
-  const Lock lock(mutex_);
+  const Lock errors_lock(errors_mutex_);
+  const Lock lock(state_mutex_);
   finished_.remove_if([&](const Operation& operation) { return operation.endpoint == &endpoint; });
-  if (finished_.empty()) quiet();
+  (void)is_empty_locked();
+}
+
+bool CompletionQueue::is_empty_locked() {
+  const bool is_empty = finished_.empty();
+  if (is_empty) quiet_locked();
+  return is_empty;
 }
 
 bool CompletionQueue::has_entries() {
-  const Lock lock(mutex_);
-  return !finished_.empty();
+  const Lock lock(state_mutex_);
+  return !is_empty_locked();
 }
 
 ssize_t CompletionQueue::take(void* entries, std::size_t count, fi_addr_t* sources) {
-  const Lock lock(mutex_);
-  if (finished_.empty()) return -FI_EAGAIN;
+  const Lock lock(state_mutex_);
+  if (is_empty_locked()) return -FI_EAGAIN;
   if (finished_.front()->error != 0) return -FI_EAVAIL;
   auto* out = static_cast<std::byte*>(entries);
   std::size_t taken = 0;
@@ -123,13 +129,12 @@ ssize_t CompletionQueue::take(void* entries, std::size_t count, fi_addr_t* sourc
     operation.pool->give_later(operation);
     ++taken;
   }
-  was_emptied_ = finished_.empty();
-  if (was_emptied_) quiet();
+  was_emptied_ = is_empty_locked();
   return static_cast<ssize_t>(taken);
 }
 
 bool CompletionQueue::is_asked_for_more() {
-  const Lock lock(mutex_);
+  const Lock lock(state_mutex_);
   return std::exchange(was_emptied_, false);
 }
 
@@ -166,17 +171,18 @@ ssize_t CompletionQueue::wait_and_read(void* entries, std::size_t count, fi_addr
 }
 
 ssize_t CompletionQueue::read_error(fi_cq_err_entry& entry) {
+  const Lock errors_lock(errors_mutex_);
   Operation* operation = nullptr;
   {
-    const Lock lock(mutex_);
+    const Lock lock(state_mutex_);
     if (finished_.empty() || finished_.front()->error == 0) return -FI_EAGAIN;
     operation = finished_.pop();
-    if (finished_.empty()) quiet();
+    (void)is_empty_locked();
   }
   // Ask the endpoint before locking, because its lock comes before ours.
   std::string text;
   if (has_details(operation->status)) text = operation->endpoint->describe(*operation);
-  const Lock lock(mutex_);
+  const Lock lock(state_mutex_);
   error_text_ = std::move(text);
   write_error(*operation, error_text_, domain_.api_version(), entry);
   operation->pool->give_later(*operation);
@@ -185,7 +191,8 @@ ssize_t CompletionQueue::read_error(fi_cq_err_entry& entry) {
 
 int CompletionQueue::try_wait() {
   if (!is_waitable()) return -FI_EINVAL;
-  if (has_entries()) return -FI_EAGAIN;
+  // After fi_cq_signal the program has to look once.
+  if (has_entries() || is_stopped()) return -FI_EAGAIN;
   progress();
   return has_entries() || must_be_turned() ? -FI_EAGAIN : 0;
 }

@@ -20,7 +20,7 @@ class CompletionQueue : public fid_cq, public EventSink {
   ~CompletionQueue();
 
   void push(Operation& operation);
-  // Drops the entries of an endpoint that is closing.
+  // Drops the entries of an endpoint that is closing, and waits for threads that read one of them.
   void drop(const Endpoint& endpoint);
 
   // As fi_cq_readfrom and the like. `sources` may be null.
@@ -31,6 +31,7 @@ class CompletionQueue : public fid_cq, public EventSink {
   [[nodiscard]] bool has_entries();
 
  private:
+  [[nodiscard]] bool is_empty_locked();
   // Returns -FI_EAGAIN if there is no entry.
   ssize_t take(void* entries, std::size_t count, fi_addr_t* sources);
   // True, once, if the last read took the last entry.
@@ -38,7 +39,9 @@ class CompletionQueue : public fid_cq, public EventSink {
 
   Domain& domain_;
   fi_cq_format format_;
-  Mutex mutex_;  // guards the members below
+  // Held while an error is read. It comes before the endpoint's lock.
+  Mutex errors_mutex_;
+  // Guarded by state_mutex_.
   OperationQueue finished_;
   bool was_emptied_ = false;
   std::string error_text_;  // of the last error read

@@ -5,6 +5,7 @@
 
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/log.hpp"
@@ -31,15 +32,9 @@ fi_ops counter_fid_ops = [] {
   return completed(ops);
 }();
 
-std::uint64_t read(fid_cntr* counter) {
-  counter_of(counter).look();
-  return counter_of(counter).value();
-}
+std::uint64_t read(fid_cntr* counter) { return counter_of(counter).read(); }
 
-std::uint64_t read_errors(fid_cntr* counter) {
-  counter_of(counter).look();
-  return counter_of(counter).errors();
-}
+std::uint64_t read_errors(fid_cntr* counter) { return counter_of(counter).read_errors(); }
 
 template <void (Counter::*change)(std::uint64_t)>
 int change_counter(fid_cntr* counter, std::uint64_t value) {
@@ -61,7 +56,7 @@ fi_ops_cntr counter_ops{
 }  // namespace
 
 Counter::Counter(Domain& domain, fi_wait_obj object, void* opener)
-    : fid_cntr{}, EventSink(domain, object), domain_(domain), mutex_(domain.is_locking()) {
+    : fid_cntr{}, EventSink(domain, object), domain_(domain) {
   fid.fclass = FI_CLASS_CNTR;
   fid.context = opener;
   fid.ops = &counter_fid_ops;
@@ -77,39 +72,78 @@ void Counter::look() {
   value_ + errors_ != before ? idle_reads_.found() : idle_reads_.pause();
 }
 
-void Counter::changed() {
-  const Lock lock(mutex_);
-  ring(true);
+std::uint64_t Counter::read() {
+  look();
+  const Lock lock(state_mutex_);
+  seen_value_ = value_;
+  settle_locked();
+  return seen_value_;
+}
+
+std::uint64_t Counter::read_errors() {
+  look();
+  const Lock lock(state_mutex_);
+  seen_errors_ = errors_;
+  settle_locked();
+  return seen_errors_;
+}
+
+bool Counter::is_any_done_locked() const {
+  const Waiter* waiter = waiters_;
+  while (waiter != nullptr && !waiter->is_done()) waiter = waiter->next;
+  return waiter != nullptr;
+}
+
+void Counter::settle_locked() {
+  if (!is_any_done_locked()) quiet_locked();
+}
+
+template <class Change>
+void Counter::change(Change&& change) {
+  const Lock lock(state_mutex_);
+  change();
+  ring_locked();
 }
 
 void Counter::add(std::uint64_t value) {
-  value_ += value;
-  changed();
+  change([&] { value_ += value; });
 }
 
 void Counter::set(std::uint64_t value) {
-  value_ = value;
-  changed();
+  change([&] { value_ = value; });
 }
 
 void Counter::add_error(std::uint64_t value) {
-  errors_ += value;
-  changed();
+  change([&] { errors_ += value; });
 }
 
 void Counter::set_error(std::uint64_t value) {
-  errors_ = value;
-  changed();
+  change([&] { errors_ = value; });
+}
+
+Counter::Waiter::Waiter(Counter& counter, std::uint64_t threshold)
+    : counter_(counter), threshold_(threshold) {
+  const Lock lock(counter.state_mutex_);
+  errors_ = counter.errors_;
+  next = std::exchange(counter.waiters_, this);
+}
+
+Counter::Waiter::~Waiter() {
+  const Lock lock(counter_.state_mutex_);
+  Waiter** link = &counter_.waiters_;
+  while (*link != this) link = &(*link)->next;
+  *link = next;
 }
 
 int Counter::wait(std::uint64_t threshold, int timeout_ms) {
-  const std::uint64_t errors = errors_;
+  const Waiter waiter(*this, threshold);
   bool failed = false;
   const bool came = wait_until(
       [&] {
-        const Lock lock(mutex_);
-        failed = errors_ != errors;
-        return failed || value_ >= threshold;
+        const Lock lock(state_mutex_);
+        settle_locked();
+        failed = waiter.has_failed();
+        return waiter.is_done();
       },
       timeout_ms);
   if (failed) return -FI_EAVAIL;
@@ -118,10 +152,13 @@ int Counter::wait(std::uint64_t threshold, int timeout_ms) {
 
 int Counter::try_wait() {
   if (!is_waitable()) return -FI_EINVAL;
-  quiet();
-  const std::uint64_t before = value_ + errors_;
   progress();
-  return value_ + errors_ != before || must_be_turned() ? -FI_EAGAIN : 0;
+  const bool must_turn = must_be_turned();
+  const Lock lock(state_mutex_);
+  const std::uint64_t value = std::exchange(seen_value_, value_);
+  const std::uint64_t errors = std::exchange(seen_errors_, errors_);
+  settle_locked();
+  return must_turn || value != seen_value_ || errors != seen_errors_ ? -FI_EAGAIN : 0;
 }
 
 int open_counter(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** counter, void* context) {

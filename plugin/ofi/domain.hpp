@@ -40,6 +40,7 @@ class Domain : public fid_domain {
 
   std::atomic<unsigned> users{0};  // AVs, CQs, counters, poll sets, endpoints, registrations
   std::atomic<std::uint64_t> next_key{1};
+  std::atomic<std::uint64_t> next_serial{1};  // of endpoints
 
  private:
   Fabric& fabric_;

@@ -98,6 +98,7 @@ std::size_t most_receives(std::size_t asked) {
 Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, void* opener)
     : fid_ep{},
       domain_(domain),
+      serial_(domain.next_serial++),
       format_(info.addr_format),
       source_(source),
       caps_(info.caps != 0 ? info.caps : kCaps),
@@ -200,6 +201,9 @@ ssize_t Endpoint::make_mirror_locked(fi_addr_t own) {
         mirror_.reset();
         return -FI_ENOMEM;
       }
+      for_each_sink([&](EventSink& sink) {
+        if (sink.is_waitable()) sink.watch(mirror_->fd());
+      });
     }
     peers_->set_own(own, us_to_mirror_);
     return 0;

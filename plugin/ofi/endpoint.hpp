@@ -68,6 +68,9 @@ struct ReceiveCall {
   void* op_context = nullptr;
 };
 
+// True if one of the receives takes such a message.
+[[nodiscard]] bool is_matched(const OperationQueue& receives, const Envelope& envelope);
+
 class Endpoint : public fid_ep {
  public:
   Endpoint(Domain& domain, const fi_info& info, const Source& source, void* context);
@@ -94,6 +97,8 @@ class Endpoint : public fid_ep {
   [[nodiscard]] std::uint64_t send_flags() const { return send_flags_; }
   [[nodiscard]] std::uint64_t receive_flags() const { return receive_flags_; }
 
+  // Differs from that of every other endpoint of the domain, closed ones included.
+  [[nodiscard]] std::uint64_t serial() const { return serial_; }
   void forget(fi_addr_t address);
   // Asks for the addresses behind these port names.
   void ask(std::span<const fi_addr_t> addresses);
@@ -137,6 +142,7 @@ class Endpoint : public fid_ep {
     }
   }
   void share_operations(std::uint64_t operations);
+  void finish_sends();
   void close();
   void keep_promises();
   [[nodiscard]] std::uint64_t promised_sends();
@@ -176,6 +182,8 @@ class Endpoint : public fid_ep {
   void finish_locked(Operation& operation, const Completion& completion);
   // Writes its entry, if it has one, and counts it.
   void end_locked(Operation& operation);
+  // Writes an entry of the receiving side that no counter counts.
+  void write_received_locked(Operation& entry);
   void fail_locked(Operation& operation, int error, Status status);
   void fail_waiting_locked(PeerId peer, Status status);
   [[nodiscard]] std::string describe_locked(Status status, PeerId name);
@@ -191,12 +199,17 @@ class Endpoint : public fid_ep {
   void advance_waiting_locked();
   void advance_locked(OperationQueue& queue);
   void look_into_store_locked(OperationQueue& queue);
+  [[nodiscard]] QueueStep advance_one_locked(Operation& receive, const OperationQueue& older);
   [[nodiscard]] bool take_from_store_locked(Operation& receive, const OperationQueue& older,
                                             bool& stops);
   bool cancel_waiting_locked(void* op_context);
-  bool fill_multi_locked(Operation& buffer);
+  enum class Filled { message, nothing, used_up };
+  [[nodiscard]] QueueStep fill_buffer_locked(Operation& buffer, const OperationQueue& older);
+  [[nodiscard]] Filled fill_once_locked(Operation& buffer, const OperationQueue& older);
+  [[nodiscard]] Status claim_for_locked(Operation& buffer, Envelope& envelope, MessageId& message);
   void retire_locked(Operation& buffer);
-  void child_ended_locked(Operation& child);
+  void fail_buffer_locked(Operation& buffer, Status status);
+  void end_child_locked(Operation& child);
 
   void open_port();
   [[nodiscard]] PortName port_name() const;
@@ -211,6 +224,7 @@ class Endpoint : public fid_ep {
   [[nodiscard]] std::string describe_silence(fi_addr_t address);
 
   Domain& domain_;
+  std::uint64_t serial_;
   std::uint32_t format_;  // as in fi_getname
   Source source_;
   std::uint64_t caps_;
@@ -240,6 +254,7 @@ class Endpoint : public fid_ep {
   OperationQueue waiting_tagged_;     // receives that Hawser does not have yet
   OperationQueue waiting_untagged_;   // the same, and multi-receive buffers
   Clock::time_point look_at_{};       // when waiting receives next look into the store
+  bool is_look_due_ = false;          // they did not look in the last turn
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;

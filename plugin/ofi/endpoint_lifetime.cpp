@@ -40,30 +40,33 @@ std::uint64_t within(std::string_view tunable, std::uint64_t value) {
 Endpoint::~Endpoint() {
   domain_.remove(*this);
   // From here on no sink runs turns of this endpoint.
-  for_each_sink([&](EventSink& sink) {
-    sink.remove(*this);
-    --sink.users;
-  });
+  for_each_sink([&](EventSink& sink) { sink.remove(*this); });
   if (addresses_ != nullptr) addresses_->remove(*this);
-  if (endpoint_) close();
+  const Uncancelled uncancelled;
+  // In a child of fork: the watched descriptors, and the threads that wait for messages, belong to
+  // the parent.
+  const bool is_owner = owner_ == ::getpid();
+  if (!is_owner && answers_) answers_->abandon();
+  if (endpoint_ && is_owner) finish_sends();
+  // Nothing ends any more. Another thread may be reading an error of this endpoint, which asks the
+  // endpoint for details. The queue waits for that thread.
   if (sending_.queue != nullptr) sending_.queue->drop(*this);
   if (receiving_.queue != nullptr) receiving_.queue->drop(*this);
+  if (endpoint_ && is_owner) close();
+  // Until here entries went to the sinks, so that the program could not close them.
+  for_each_sink([](EventSink& sink) { --sink.users; });
   if (addresses_ != nullptr) --addresses_->users;
   --domain_.users;
 }
 
-void Endpoint::close() {
-  const Uncancelled uncancelled;
-  // In a child of fork: the watched descriptors, and the threads that wait for messages, belong to
-  // the parent.
-  if (owner_ != ::getpid()) {
-    if (answers_) answers_->abandon();
-    return;
-  }
+void Endpoint::finish_sends() {
   answers_.reset();
   watch(false);
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
   keep_promises();
+}
+
+void Endpoint::close() {
   if (mirror_) {
     // Disconnect the two first, since one thread can't answer for one of them while it closes the
     // other.
@@ -152,11 +155,16 @@ int Endpoint::bind_queue(CompletionQueue& queue, std::uint64_t flags) {
 int Endpoint::bind_counter(Counter& counter, std::uint64_t flags) {
   // Programs may also count one-sided operations. There are none, so their counts stay 0.
   constexpr std::uint64_t kOneSided = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  if ((flags & ~(FI_SEND | FI_RECV | kOneSided)) != 0) return -FI_EINVAL;
+  const bool sends = (flags & FI_SEND) != 0;
+  const bool receives = (flags & FI_RECV) != 0;
+  if ((flags & ~(FI_SEND | FI_RECV | kOneSided)) != 0 || (sends && sending_.counter != nullptr) ||
+      (receives && receiving_.counter != nullptr)) {
+    return -FI_EINVAL;
+  }
   const bool bound = sending_.counter == &counter || receiving_.counter == &counter;
-  if ((flags & FI_SEND) != 0) sending_.counter = &counter;
-  if ((flags & FI_RECV) != 0) receiving_.counter = &counter;
-  if (!bound && (flags & (FI_SEND | FI_RECV)) != 0) ++counter.users;
+  if (sends) sending_.counter = &counter;
+  if (receives) receiving_.counter = &counter;
+  if (!bound && (sends || receives)) ++counter.users;
   return 0;
 }
 
@@ -263,8 +271,8 @@ void Endpoint::watch(bool on) {
   for_each_sink([&](EventSink& sink) {
     if (!sink.is_waitable()) return;
     // Once an endpoint's descriptor has been asked for, each of its turns sets a timer.
-    const std::array<int, 3> descriptors{
-        endpoint_->fd(),
+    const std::array<int, 4> descriptors{
+        endpoint_->fd(), mirror_ ? mirror_->fd() : -1,
         port_ && !answers_ ? port_->fd() : -1,  // a thread of its own watches the port
         asker_ ? asker_->fd() : -1};
     for (const int descriptor : descriptors) {

@@ -24,9 +24,12 @@ void Endpoint::progress() {
 
 // Hawser's descriptor reports completions only, not a message that waits for a multi-receive
 // buffer. Without engine threads packets wake the waiting thread anyway. An engine thread, however,
-// takes packets by itself, and it doesn't take sends that wait here.
+// takes packets by itself, and it doesn't take sends that wait here. Receives that wait look into
+// the store only now and then. The packet that woke a thread may have brought a message for one of
+// them between two looks.
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
+  if (is_look_due_) return true;
   return domain_.threads() > 0 && (is_any_receive_waiting() || !waiting_sends_.empty());
 }
 
@@ -59,7 +62,10 @@ void Endpoint::progress_locked() {
   const bool is_owed = turn_locked(*endpoint_);
   if (mirror_) (void)turn_locked(*mirror_);
   if (!waiting_sends_.empty()) resume_sends_locked();
-  if (is_owed && domain_.threads() == 0) (void)turn_locked(*endpoint_);
+  if (is_owed && domain_.threads() == 0) {
+    (void)turn_locked(*endpoint_);
+    if (mirror_) (void)turn_locked(*mirror_);  // it may have been the sender
+  }
   advance_waiting_locked();
   if (peers_) peers_->tend();
 }
@@ -99,11 +105,8 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
     operation.data = completion.immediate & kDataMask;
     if ((completion.immediate & kHasData) != 0) operation.flags |= FI_REMOTE_CQ_DATA;
   }
-  if (operation.parent != nullptr) {
-    child_ended_locked(operation);
-  } else {
-    operation.buffer = nullptr;  // reported only for multi-receive buffers
-  }
+  if (operation.parent != nullptr) return end_child_locked(operation);
+  operation.buffer = nullptr;  // reported only for multi-receive buffers
   end_locked(operation);
 }
 
@@ -119,6 +122,14 @@ void Endpoint::end_locked(Operation& operation) {
     side.queue->push(operation);
   } else {
     operation.pool->give(operation);
+  }
+}
+
+void Endpoint::write_received_locked(Operation& entry) {
+  if (receiving_.queue != nullptr) {
+    receiving_.queue->push(entry);
+  } else {
+    entry.pool->give(entry);
   }
 }
 

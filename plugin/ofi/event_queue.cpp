@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,8 +27,10 @@ constexpr std::chrono::hours kLongWait{1};
 class EventQueue : public fid_eq {
  public:
   EventQueue(Fabric& fabric, std::size_t size, void* context);
-  ~EventQueue() { --fabric_.users; }
 
+  // Frees the queue. A child of fork leaves its copy as it is: the parent's waiting threads seem to
+  // wait there still, and the destructor of the condition variable would wait for them.
+  void close();
   ssize_t write(std::uint32_t kind, const void* data, std::size_t bytes);
   // Waits for the first event; -1: without limit. FI_PEEK leaves the event there.
   ssize_t read(std::uint32_t& kind, void* out, std::size_t room, int timeout_ms,
@@ -38,8 +41,11 @@ class EventQueue : public fid_eq {
     std::uint32_t kind;
     std::vector<std::byte> data;
   };
+  ~EventQueue() = default;
+
   Fabric& fabric_;
   std::size_t size_;
+  pid_t owner_ = ::getpid();
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
@@ -50,7 +56,7 @@ EventQueue& queue_of(fid_eq* queue) { return object_of<EventQueue>(queue); }
 fi_ops queue_fid_ops = [] {
   fi_ops ops{};
   ops.close = [](struct fid* fid) {
-    delete &object_of<EventQueue, fid_eq>(fid);
+    object_of<EventQueue, fid_eq>(fid).close();
     return 0;
   };
   return completed(ops);
@@ -89,6 +95,11 @@ EventQueue::EventQueue(Fabric& fabric, std::size_t size, void* opener)
   fid.ops = &queue_fid_ops;
   ops = &queue_ops;
   ++fabric_.users;
+}
+
+void EventQueue::close() {
+  --fabric_.users;
+  if (owner_ == ::getpid()) delete this;
 }
 
 ssize_t EventQueue::write(std::uint32_t kind, const void* data, std::size_t bytes) {

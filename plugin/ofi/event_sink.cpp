@@ -3,14 +3,18 @@
 
 #include <rdma/fi_errno.h>
 
+#include <utility>
+
 #include "plugin/ofi/endpoint.hpp"
 
 namespace hawser::ofi {
 
 EventSink::EventSink(const Domain& domain, fi_wait_obj object)
     : idle_reads_(domain.config().tunables.spin_us),
+      state_mutex_(domain.is_locking()),
       members_mutex_(domain.is_locking()),
-      object_(object) {
+      object_(object),
+      is_polled_(object == FI_WAIT_FD) {
   if (object != FI_WAIT_NONE) waiting_.emplace();
 }
 
@@ -34,10 +38,35 @@ bool EventSink::must_be_turned() {
   return std::ranges::any_of(members_, [](Endpoint* e) { return e->must_be_turned(); });
 }
 
+void EventSink::set_bell_locked(bool rings) {
+  is_ringing_ = rings;
+  rings ? waiting_->ring() : waiting_->quiet();
+}
+
+void EventSink::stop_waiting() {
+  const Lock lock(state_mutex_);
+  stopped_ = true;
+  if (waiting_ && !is_ringing_) set_bell_locked(true);
+}
+
+bool EventSink::is_stopped() {
+  if (!stopped_) return false;
+  const Lock lock(state_mutex_);
+  return stopped_.exchange(false);
+}
+
+// What came before rang no bell. Ring it now, so that the program looks once.
+void EventSink::start_polling() {
+  const Lock lock(state_mutex_);
+  if (std::exchange(is_polled_, true)) return;
+  ring_locked();
+}
+
 int EventSink::control(int command, void* argument) {
   switch (command) {
     case FI_GETWAIT:
       if (object_ != FI_WAIT_FD && object_ != FI_WAIT_UNSPEC) return -FI_ENODATA;
+      start_polling();
       *static_cast<int*>(argument) = waiting_->descriptor();
       return 0;
     case FI_GETWAITOBJ:

@@ -2,6 +2,11 @@
 // The common part of completion queues and counters: the endpoints whose progress they make, and
 // the waiting of threads.
 //
+// The bell makes the sink's descriptor readable. It rings as long as there is something for a
+// thread that sleeps, or for a program that polls the descriptor, and not only when that comes: one
+// thread that wakes up must not take the signal of another. The sink's state decides that, so ring
+// and quiet require the lock of the state.
+//
 // Order of locks: the sink's members, an endpoint, the sink's state.
 #pragma once
 
@@ -44,34 +49,36 @@ class EventSink {
   [[nodiscard]] bool must_be_turned();
   // fi_control: FI_GETWAIT, FI_GETWAITOBJ.
   int control(int command, void* argument);
-  // Calls `look` until it returns true, `stopped` is set, or the time is over (-1: no limit). Runs
-  // turns of the endpoints between calls, and blocks when those have been useless for a while. A
-  // cancellation point, between turns and without a lock.
+  // Calls `look` until it returns true, the wait is stopped, or the time is over (-1: no limit).
+  // Runs turns of the endpoints between calls, and blocks when those have been useless for a while.
+  // A cancellation point, between turns and without a lock. A `look` that finds nothing for any
+  // thread quiets the bell.
   template <class Look>
   bool wait_until(Look&& look, int timeout_ms);
 
-  // Ends all waits.
-  void stop_waiting() {
-    stopped_ = true;
-    if (waiting_) waiting_->ring();
-  }
-  // Reports that something came. Call it, like quiet(), under the lock of the sink's state.
-  void ring(bool was_empty) {
-    if (waiting_ && was_empty && (object_ == FI_WAIT_FD || sleepers_ > 0)) waiting_->ring();
-  }
-  // Reports that nothing is left.
-  void quiet() {
-    if (waiting_ && object_ == FI_WAIT_FD) waiting_->quiet();
-  }
+  // Ends a wait, the next one if none is under way.
+  void stop_waiting();
 
   std::atomic<unsigned> users{0};  // endpoints and poll sets
 
  protected:
+  // Reports that there is something.
+  void ring_locked() {
+    if (waiting_ && (is_polled_ || sleepers_ > 0) && !is_ringing_) set_bell_locked(true);
+  }
+  // Reports that there is nothing. A wait that is to end hears the bell nevertheless.
+  void quiet_locked() {
+    if (is_ringing_ && !stopped_) set_bell_locked(false);
+  }
+  // True, once, after stop_waiting.
+  bool is_stopped();
+
   IdleReads idle_reads_;
+  Mutex state_mutex_;  // guards the sink's state, and the bell
 
  private:
-  // Blocks until an endpoint has work, or for `most`. False: there are no endpoints, or too many.
-  bool block(std::chrono::nanoseconds most);
+  void set_bell_locked(bool rings);
+  void start_polling();
 
   static constexpr std::chrono::microseconds kSpin{50};
   static constexpr int kShortSleepMs = 1;
@@ -91,6 +98,8 @@ class EventSink {
   Mutex members_mutex_;
   std::vector<Endpoint*> members_;
   fi_wait_obj object_;
+  bool is_polled_;  // the program has the descriptor, and may poll it at any time
+  bool is_ringing_ = false;
   std::optional<Waiting> waiting_;
   std::atomic<unsigned> sleepers_{0};
   std::atomic<bool> stopped_{false};
@@ -106,7 +115,7 @@ bool EventSink::wait_until(Look&& look, int timeout_ms) {
     if (look()) return true;
     progress();
     if (look()) return true;
-    if (stopped_.exchange(false)) return false;
+    if (is_stopped()) return false;
     const Clock::time_point now = Clock::now();
     if (now >= end) return false;
     if (now - begin < kSpin || !waiting_ || object_ == FI_WAIT_YIELD) {
@@ -119,7 +128,6 @@ bool EventSink::wait_until(Look&& look, int timeout_ms) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - now).count();
       const int most = timeout_ms < 0 ? -1 : static_cast<int>(left) + 1;
       waiting_->wait(must_be_turned() ? kShortSleepMs : most);
-      if (object_ != FI_WAIT_FD) waiting_->quiet();
     }
   }
 }

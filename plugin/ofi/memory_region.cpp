@@ -37,7 +37,9 @@ class MemoryRegion : public fid_mr {
 
  private:
   Domain& domain_;
-  std::vector<std::pair<Endpoint*, RegistrationId>> registrations_;
+  // By the serial numbers of endpoints: another endpoint may get the address of one that closed,
+  // and its registrations have the same ids.
+  std::vector<std::pair<std::uint64_t, RegistrationId>> registrations_;
 };
 
 int close_region(struct fid* fid) {
@@ -72,7 +74,7 @@ MemoryRegion::MemoryRegion(Domain& domain, const void* data, std::size_t bytes, 
     std::string why;
     const Status status = endpoint.register_memory(data, bytes, id, why);
     if (status == Status::ok) {
-      registrations_.emplace_back(&endpoint, id);
+      registrations_.emplace_back(endpoint.serial(), id);
     } else if (status != Status::overlapping && status != Status::endpoint_closed) {
       log_warning("fi_mr_reg: " + why);
     }
@@ -82,7 +84,7 @@ MemoryRegion::MemoryRegion(Domain& domain, const void* data, std::size_t bytes, 
 MemoryRegion::~MemoryRegion() {
   domain_.for_each_endpoint([&](Endpoint& endpoint) {
     for (const auto& [owner, id] : registrations_) {
-      if (owner == &endpoint) endpoint.release_memory(id);
+      if (owner == endpoint.serial()) endpoint.release_memory(id);
     }
   });
   --domain_.users;

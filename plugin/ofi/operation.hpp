@@ -152,6 +152,10 @@ class OperationPool {
   std::atomic<Operation*> returned_{nullptr};
 };
 
+// What becomes of an operation that a walk through its queue visits. `stop` keeps it, too, and ends
+// the walk.
+enum class QueueStep { keep, remove, stop };
+
 // Operations in order of arrival.
 class OperationQueue {
  public:
@@ -183,6 +187,25 @@ class OperationQueue {
       rest = rest->next;
       if (!condition(*operation)) push(*operation);
     }
+  }
+  // Visits operations until `visit` returns QueueStep::stop. During a visit the queue consists of
+  // the older operations that stay.
+  template <class Visit>
+  void walk(Visit&& visit) {
+    Operation* rest = head_;
+    Operation* const last = tail_;
+    head_ = tail_ = nullptr;
+    while (rest != nullptr) {
+      Operation* const operation = rest;
+      Operation* const next = rest->next;
+      const QueueStep step = visit(*operation);
+      if (step == QueueStep::stop) break;
+      rest = next;
+      if (step == QueueStep::keep) push(*operation);
+    }
+    if (rest == nullptr) return;
+    (head_ == nullptr ? head_ : tail_->next) = rest;
+    tail_ = last;
   }
 
  private:

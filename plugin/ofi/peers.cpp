@@ -65,10 +65,13 @@ fi_addr_t Peers::source_of(PeerId peer) {
 }
 
 void Peers::set(fi_addr_t address, PeerId peer) {
-  slot(peers_, address, kAnyPeer) = peer;
+  PeerId& before = slot(peers_, address, kAnyPeer);
   Known& known = slot(by_place_, peer_place(peer), Known{});
+  const bool is_counted = before == peer && known.peer == peer;
+  before = peer;
   if (known.peer != peer) known = {.peer = peer};
   if (known.address == FI_ADDR_NOTAVAIL) known.address = address;
+  if (is_counted) return;
   ++known.addresses;
   std::erase(leaving_, peer);
 }

@@ -38,6 +38,9 @@ class PollSet : public fid_poll {
   IdleReads idle_reads_;
   Mutex mutex_;
   std::vector<Member> members_;
+  // Where the next poll begins. If each began with the first member, a small `count` would starve
+  // those behind members that are always ready.
+  std::size_t next_ = 0;
 };
 
 EventSink* sink_of(struct fid* fid) {
@@ -101,8 +104,9 @@ int PollSet::poll(void** contexts, int count) {
 int PollSet::find(void** contexts, int count) {
   const Lock lock(mutex_);
   int found = 0;
-  for (Member& member : members_) {
-    if (found >= count) break;
+  for (std::size_t looked = 0; looked < members_.size() && found < count; ++looked) {
+    if (next_ >= members_.size()) next_ = 0;
+    Member& member = members_[next_++];
     if (has_news(member)) contexts[found++] = member.fid->context;
   }
   return found;
@@ -112,6 +116,7 @@ int PollSet::add(struct fid* member) {
   EventSink* const sink = sink_of(member);
   if (sink == nullptr) return -FI_EINVAL;
   const Lock lock(mutex_);
+  if (std::ranges::count(members_, member, &Member::fid) > 0) return -FI_EINVAL;
   const bool is_counter = member->fclass == FI_CLASS_CNTR;
   Counter* const counter = is_counter ? &object_of<Counter, fid_cntr>(member) : nullptr;
   members_.push_back({member, counter != nullptr ? counter->value() + counter->errors() : 0});

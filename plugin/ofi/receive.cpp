@@ -152,9 +152,13 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
     return 0;
   }
   fill_from_locked(*operation, envelope);
-  if ((call.flags & FI_DISCARD) != 0) return discard_locked(*operation, message);
+  if ((call.flags & FI_DISCARD) != 0) {
+    const ssize_t answer = discard_locked(*operation, message);
+    if (answer != 0) (void)endpoint_->put_back(message);  // the next peek finds it again
+    return answer;
+  }
   if (claims) claims_.push_back({call.op_context, message, envelope});
-  receiving_.queue->push(*operation);
+  write_received_locked(*operation);
   return 0;
 }
 
@@ -185,7 +189,8 @@ ssize_t Endpoint::receive_claimed_locked(const ReceiveCall& call) {
                                    operation->id));
     if (answer != 0) receives_.give(*operation);
   }
-  if (answer == 0) claims_.erase(claim);
+  // -FI_EAGAIN leaves the claim. Any other failure means that Hawser no longer has the message.
+  if (answer != -FI_EAGAIN) claims_.erase(claim);
   return answer;
 }
 

@@ -5,7 +5,8 @@
 // as there is memory for. The first receive without room waits here, and all later ones wait behind
 // it, in the order of posting. They are posted as others end. Tagged and untagged receives never
 // match the same message, so each kind has a queue of its own. Untagged ones also wait behind
-// multi-receive buffers (multi_receive.cpp).
+// multi-receive buffers (multi_receive.cpp) that might take the same message. A buffer for one peer
+// holds up neither the receives for other peers nor the messages from there.
 //
 // Messages for waiting receives may fill the store. Messages for the posted receives then find no
 // room there. Waiting receives therefore look into the store, too. No posted receive matches a
@@ -27,22 +28,39 @@ bool matches(const Operation& receive, const Envelope& envelope) {
          ((receive.tag ^ envelope.tag) & ~receive.ignore) == 0;
 }
 
+// True if there may be an untagged message for both.
+bool overlap(const Operation& a, const Operation& b) {
+  return a.peer == kAnyPeer || b.peer == kAnyPeer || a.peer == b.peer;
+}
+
+// False if no receive of the queue can take a message from the store. A multi-receive buffer for
+// any peer takes its messages in each turn, and leaves nothing for those behind it.
+bool gains_by_look(const OperationQueue& queue) {
+  return !queue.empty() && !(queue.front()->is_multi && queue.front()->peer == kAnyPeer);
+}
+
 }  // namespace
+
+bool is_matched(const OperationQueue& receives, const Envelope& envelope) {
+  return receives.any_of([&](const Operation& receive) { return matches(receive, envelope); });
+}
 
 bool Endpoint::is_any_receive_waiting() const {
   return !waiting_tagged_.empty() || !waiting_untagged_.empty();
 }
 
 bool Endpoint::is_awaited_locked(const Envelope& envelope) const {
-  return waiting_tagged_.any_of(
-      [&](const Operation& receive) { return matches(receive, envelope); });
+  return is_matched(waiting_tagged_, envelope);
 }
 
 void Endpoint::advance_waiting_locked() {
+  is_look_due_ = false;
   if (!is_any_receive_waiting()) return;
   for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) advance_locked(*queue);
+  if (!gains_by_look(waiting_tagged_) && !gains_by_look(waiting_untagged_)) return;
   const Clock::time_point begin = Clock::now();
-  if (begin < look_at_) return;
+  is_look_due_ = begin < look_at_;
+  if (is_look_due_) return;
   for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) {
     look_into_store_locked(*queue);
   }
@@ -51,10 +69,11 @@ void Endpoint::advance_waiting_locked() {
 }
 
 void Endpoint::look_into_store_locked(OperationQueue& queue) {
-  bool stops = false;
-  queue.remove_if([&](Operation& receive) {
-    stops = stops || receive.is_multi;
-    return !stops && take_from_store_locked(receive, queue, stops);
+  queue.walk([&](Operation& receive) {
+    if (receive.is_multi) return fill_buffer_locked(receive, queue);
+    bool stops = (receive.flags & FI_TAGGED) == 0 && receive.peer == kAnyPeer;
+    if (take_from_store_locked(receive, queue, stops)) return QueueStep::remove;
+    return stops ? QueueStep::stop : QueueStep::keep;
   });
 }
 
@@ -72,8 +91,9 @@ bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& 
   Envelope envelope;
   MessageId message = kNoMessage;
   if (endpoint_->claim(wanted, envelope, message) != Status::ok) return false;
-  const auto is_earlier = [&](const Operation& other) { return matches(other, envelope); };
-  if (domain_.threads() == 0 || !older.any_of(is_earlier)) {
+  // Inline nothing arrives meanwhile. A buffer, however, may have found nothing for want of room.
+  const bool may_be_older = domain_.threads() > 0 || !is_tagged;
+  if (!may_be_older || !is_matched(older, envelope)) {
     const Status status =
         endpoint_->receive_claimed(message,
                                    {.data = receive.buffer,
@@ -88,17 +108,21 @@ bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& 
 }
 
 void Endpoint::advance_locked(OperationQueue& queue) {
-  while (!queue.empty()) {
-    Operation& oldest = *queue.front();
-    if (oldest.is_multi) {
-      if (!fill_multi_locked(oldest)) return;
-      continue;
-    }
-    const ssize_t answer = post_locked(oldest);
-    if (answer == -FI_EAGAIN) return;
-    queue.pop();
-    if (answer != 0) fail_locked(oldest, static_cast<int>(-answer), oldest.status);
+  queue.walk([&](Operation& receive) { return advance_one_locked(receive, queue); });
+}
+
+// Posts the receive to Hawser if no message for it could belong to one of the `older` receives,
+// which are buffers for one peer each. If one could, it takes a message that doesn't.
+QueueStep Endpoint::advance_one_locked(Operation& receive, const OperationQueue& older) {
+  if (receive.is_multi) return fill_buffer_locked(receive, older);
+  if (older.any_of([&](const Operation& other) { return overlap(receive, other); })) {
+    bool stops = false;
+    return take_from_store_locked(receive, older, stops) ? QueueStep::remove : QueueStep::stop;
   }
+  const ssize_t answer = post_locked(receive);
+  if (answer == -FI_EAGAIN) return QueueStep::stop;
+  if (answer != 0) fail_locked(receive, static_cast<int>(-answer), receive.status);
+  return QueueStep::remove;
 }
 
 // Cancels a buffer or a receive that has not been posted to Hawser.
@@ -113,13 +137,10 @@ bool Endpoint::cancel_waiting_locked(void* op_context) {
   }
   if (found == nullptr) return false;
   if (found->is_multi) {
-    found->flags |= FI_MULTI_RECV;
-    found->is_used_up = true;
-    found->error = FI_ECANCELED;
-    found->status = Status::cancelled;
+    fail_buffer_locked(*found, Status::cancelled);
+  } else {
+    fail_locked(*found, FI_ECANCELED, Status::cancelled);
   }
-  // A buffer with messages in progress is cancelled when the last of them has ended.
-  if (found->children == 0) fail_locked(*found, FI_ECANCELED, Status::cancelled);
   advance_waiting_locked();
   return true;
 }

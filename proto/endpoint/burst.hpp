@@ -20,9 +20,10 @@ struct Pick {
   std::uint32_t fragment = 0;
   std::uint32_t more = 0;
   bool again = false;
-  bool at_end = false;     // when it was written, all of its message had been picked
-  std::uint8_t order = 0;  // among the picks for several paths
-  std::uint8_t share = 0;  // of those paths: whose it is (Division)
+  bool at_end = false;           // when it was written, all of its message had been picked
+  bool carries_control = false;  // what was due to the peer rides on it
+  std::uint8_t order = 0;        // among the picks for several paths
+  std::uint8_t share = 0;        // of those paths: whose it is (Division)
 };
 
 // Packets under construction: for one path, in the first row, or for several, in a row for each

@@ -9,8 +9,8 @@
 
 #include "proto/base/assert.hpp"
 #include "proto/base/list.hpp"
-#include "proto/endpoint/peer.hpp"
-#include "proto/endpoint/peer_table.hpp"
+#include "proto/peer/peer.hpp"
+#include "proto/peer/peer_table.hpp"
 
 namespace hawser::proto {
 
@@ -22,34 +22,34 @@ class CallQueue {
   // The peer, which neither calls nor waits, is to be called. True: it calls from now on. False: it
   // waits until `end` returns it.
   [[nodiscard]] bool begin(Peer& peer) {
-    HAWSER_ASSERT(!peer.call_state.calls && !peer.call_state.waits);
+    HAWSER_ASSERT(!peer.session.call_state.calls && !peer.session.call_state.waits);
     if (calling_ < most_) {
-      peer.call_state.calls = true;
+      peer.session.call_state.calls = true;
       ++calling_;
       return true;
     }
-    peer.call_state.waits = true;
+    peer.session.call_state.waits = true;
     waiting_.push_back(peers_, peer.index);
     return false;
   }
   // The peer was answered, failed, or was called in vain for a while. Returns the peer whose turn
   // has come, null if there is none. That peer calls from now on.
   [[nodiscard]] Peer* end(Peer& peer) {
-    if (peer.call_state.waits) {
-      peer.call_state.waits = false;
+    if (peer.session.call_state.waits) {
+      peer.session.call_state.waits = false;
       waiting_.remove(peers_, peer.index);
     }
-    if (!peer.call_state.calls) return nullptr;
-    peer.call_state.calls = false;
+    if (!peer.session.call_state.calls) return nullptr;
+    peer.session.call_state.calls = false;
     --calling_;
     if (waiting_.empty()) return nullptr;
     Peer& next = peers_.at(waiting_.pop_front(peers_));
-    next.call_state.waits = false;
-    next.call_state.calls = true;
+    next.session.call_state.waits = false;
+    next.session.call_state.calls = true;
     ++calling_;
     return &next;
   }
-  [[nodiscard]] static bool waits(const Peer& peer) { return peer.call_state.waits; }
+  [[nodiscard]] static bool waits(const Peer& peer) { return peer.session.call_state.waits; }
 
  private:
   PeerTable& peers_;

@@ -28,13 +28,8 @@
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
 #include "proto/endpoint/call_queue.hpp"
-#include "proto/endpoint/control_routes.hpp"
 #include "proto/endpoint/descriptors.hpp"
 #include "proto/endpoint/half_open_strangers.hpp"
-#include "proto/endpoint/outbox.hpp"
-#include "proto/endpoint/packet_sender.hpp"
-#include "proto/endpoint/peer.hpp"
-#include "proto/endpoint/peer_table.hpp"
 #include "proto/message/allowance.hpp"
 #include "proto/message/finished_entry.hpp"
 #include "proto/message/grants.hpp"
@@ -46,6 +41,13 @@
 #include "proto/path/local_nic.hpp"
 #include "proto/path/standing_verdicts.hpp"
 #include "proto/path/verdicts.hpp"
+#include "proto/peer/peer.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 #include "proto/session/nic_news.hpp"
 #include "proto/session/places.hpp"
 #include "proto/session/resting.hpp"
@@ -100,8 +102,9 @@ struct Endpoint::Core {
   DeadlineHeap incoming_timers;
 
   // ---- work at hand
-  IndexList<Peer, &Peer::send_link> senders;
-  TouchedPeers touched;
+  Senders senders{peers};
+  TouchedPeers touched{peers};
+  Reporter reporter{turn, peers, outgoing};
   CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
   HalfOpenStrangers half_open{peers};
   Places peer_places;
@@ -128,18 +131,10 @@ struct Endpoint::Core {
   Burst burst;  // this and the next two are work space, made once: clearing them costs kilobytes
   Division division;
   std::array<RxPacket, Nic::kMaxRxBurst> received;
-  std::uint8_t receiving_nic = kNoTraceNic;  // for the trace: whose packet this is
-  std::uint32_t receiving_peer = kNoIndex;
 
   // ---- pass.cpp
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
-  void drop(DropReason reason) {
-    ++turn.counters.drops[static_cast<std::size_t>(reason)];
-    if (turn.tracing()) trace_drop(reason);
-  }
-  void emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason);
-  void touch(Peer& peer) { touched.touch(peers, peer); }
   void rearm(Peer& peer);
   void expire(Peer& peer);
   void expire_timers();
@@ -230,7 +225,6 @@ struct Endpoint::Core {
   // ---- send.cpp
   void prepare(const Peer& peer, OutgoingMessage& message) const;
   void want_to_send(Peer& peer, OutgoingMessage& message);
-  void want_to_send_more(Peer& peer);
   void finish_send(OutgoingMessage& message, Status status);
   void stop_sending(Peer& peer, OutgoingMessage& message);
   [[nodiscard]] Status cancel_send(OutgoingMessage& message);
@@ -262,7 +256,7 @@ struct Endpoint::Core {
   void take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
   [[nodiscard]] Sent refuse();
   [[nodiscard]] static Sent sent(const Peer& peer) {
-    return peer.retransmits.empty() && peer.to_send.empty() ? Sent::all : Sent::more;
+    return peer.sends.retransmits.empty() && peer.sends.to_send.empty() ? Sent::all : Sent::more;
   }
   [[nodiscard]] Sent transmit_divided(Peer& peer, std::uint64_t want_bytes, std::uint64_t most);
   [[nodiscard]] bool begin_division(Peer& peer, std::uint64_t want_bytes);
@@ -286,6 +280,7 @@ struct Endpoint::Core {
 
   // ---- path_acks.cpp
   void trim(Path& path, Time forget_before);
+  [[nodiscard]] bool has_numbers(Path& path);
   [[nodiscard]] std::uint64_t reserve_records(Path& path, std::uint64_t count);
   void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
   void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence, bool prompt);
@@ -368,21 +363,6 @@ struct Endpoint::Core {
   [[nodiscard]] Reason contradiction(const Verdict& verdict, std::uint16_t alive_local);
   void judge_paths();
 
-  // ---- trace.cpp; the caller of all but the first checks `tracing`
-  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer) const;
-  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path) const;
-  [[nodiscard]] TraceRecord traced(TraceKind kind, const Peer& peer, const Path& path,
-                                   std::uint64_t number, const SentPacket& packet);
-  void trace_drop(DropReason reason) const;
-  void trace_arrival(const Peer& peer, const wire::PacketView& packet, const ReceivePath& path,
-                     std::uint64_t number) const;
-  void trace_path(const Event& event, const Path& path);
-  void trace_session(const Peer& peer) const;
-  void trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
-                  std::uint32_t detail) const;
-  void trace_receive(TraceKind kind, const IncomingMessage& message, std::uint8_t cause,
-                     std::uint32_t fragment, std::uint32_t detail) const;
-
   // ---- arrivals.cpp
   void on_floor(Peer& peer, std::uint32_t wire_floor);
   [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
@@ -437,6 +417,7 @@ struct Endpoint::Core {
   [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
   void start_grants(IncomingMessage& message);
   void leave_grants(IncomingMessage& message);
+  void count_granted(const IncomingMessage& message);
   void grant_progress(IncomingMessage& message);
   void regrade(IncomingMessage& message);
   void regrade(Grantee& grantee);
@@ -454,22 +435,17 @@ struct Endpoint::Core {
   void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
 
   // ---- small things that many need
-  [[nodiscard]] static std::uint32_t index_of(const Peer& peer) { return peer.index; }
   // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.
-  [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return index_of(peer) ^ name_mask; }
-  [[nodiscard]] PeerId id_of(const Peer& peer) const { return peers.id_of(peer.index); }
+  [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return peer.index ^ name_mask; }
   // For a call that concerns the peer: wakes it. Null: no peer has that name.
   [[nodiscard]] Peer* used_peer(PeerId id) {
     const std::uint32_t index = peers.index_of(id);
     if (index == kNoIndex) return nullptr;
     Peer& peer = peers.is_awake(index) ? peers.at(index) : wake(index);
     hear_news(peer);
-    peer.used_at = turn.now();
-    touch(peer);
+    peer.session.used_at = turn.now();
+    touched.add(peer);
     return &peer;
-  }
-  [[nodiscard]] bool is_up(Peer& peer, std::size_t remote) {
-    return peers.nic_of(peer, remote).state != 0;
   }
   // Visits the peers that are awake.
   template <class Visit>
@@ -477,14 +453,14 @@ struct Endpoint::Core {
     peers.for_each_awake(visit);
   }
   [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
-    return peer.paths[slot] == kNoIndex ? nullptr : &paths.at(peer.paths[slot]);
+    return peer.paths.indices[slot] == kNoIndex ? nullptr : &paths.at(peer.paths.indices[slot]);
   }
   // Visits the messages in a packed packet that have not ended.
   template <class Visit>
   void for_each_message_in(Peer& peer, const SentPacket& record, Visit&& visit) {
-    const std::uint64_t first = expand(record.message_generation, peer.next_number);
+    const std::uint64_t first = expand(record.message_generation, peer.sends.next_number);
     for (std::uint64_t i = 0; i <= record.fragment; ++i) {
-      if (const auto index = peer.outgoing.get(first + i)) visit(outgoing.at(*index));
+      if (const auto index = peer.sends.table.get(first + i)) visit(outgoing.at(*index));
     }
   }
   template <class Visit>

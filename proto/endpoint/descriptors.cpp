@@ -6,7 +6,7 @@
 
 #include "proto/base/assert.hpp"
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/trace.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -91,7 +91,7 @@ Peer* Descriptors::next_starved() {
     if (before(peer.starvation.solicited_to, peer.starvation.starved_to)) return &peer;
     if (asked == nullptr) asked = &peer;
   }
-  if (asked != nullptr) asked->starvation.solicited_to = asked->next_to_process;
+  if (asked != nullptr) asked->starvation.solicited_to = asked->receives.next_to_process;
   return asked;
 }
 
@@ -102,20 +102,21 @@ void Descriptors::solicit(Peer& peer) {
   peer.starvation.at =
       earlier(peer.starvation.at, turn_.now() + peer.response.overdue(turn_.granularity) * 2);
   ask(peer);
-  touched_.touch(peers_, peer);
+  touched_.add(peer);
 }
 
 // The endpoint dropped the next message when it was not the lowest one. The lowest one may take the
 // reserve, or the descriptor of a receive that waits for it.
 void Descriptors::solicit_lowest(Peer& peer) {
-  const bool asked = before(peer.next_to_process, peer.starvation.solicited_to);
+  const bool asked = before(peer.receives.next_to_process, peer.starvation.solicited_to);
   if (peer.starvation.at != kNever && !asked) solicit(peer);
 }
 
 // A peer's lowest number needs no other descriptor than that of the receive.
 void Descriptors::solicit_for_receive(Peer& peer) {
-  if (!peer.starvation.reserve_used || peer.incoming.get(peer.next_to_process)) return;
-  peer.starvation.solicited_to = peer.next_to_process;
+  if (!peer.starvation.reserve_used || peer.receives.table.get(peer.receives.next_to_process))
+    return;
+  peer.starvation.solicited_to = peer.receives.next_to_process;
   solicit(peer);
 }
 
@@ -143,7 +144,7 @@ void Descriptors::expire(Peer& peer) {
   lack.at = turn_.now() +
             std::min(peer.response.overdue(turn_.granularity) * (std::int64_t{2} << lack.backoff),
                      longest);
-  lack.solicited_to = peer.next_to_process;
+  lack.solicited_to = peer.receives.next_to_process;
   outbox_.raise_ways(peer, routes_.ways_of_question(peer, lack.backoff - 1u));
   ask(peer);
   // Solicited messages had a place, but did not come: let ever more other peers take it.
@@ -163,8 +164,9 @@ bool Descriptors::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
   constexpr std::array<std::uint64_t, 1> kFirst{1};
   constexpr std::array<std::uint64_t, 1> kFirstMany{~std::uint64_t{0}};
   Starvation& lack = peer.starvation;
-  std::uint64_t number =
-      before(lack.solicited_to, peer.next_to_process) ? peer.next_to_process : lack.solicited_to;
+  std::uint64_t number = before(lack.solicited_to, peer.receives.next_to_process)
+                             ? peer.receives.next_to_process
+                             : lack.solicited_to;
   std::uint64_t free = 1;
   // Messages solicited from others in this turn take some of them.
   if (asked_turn_ != turn_.number()) asked_ = 0;
@@ -174,7 +176,7 @@ bool Descriptors::write_solicitation(Peer& peer, wire::PacketWriter& writer) {
   if (any_free) free = turn_.tunables.max_receive_messages - taken;
 
   for (; free > 0 && before(number, lack.starved_to); ++number) {
-    if (peer.incoming.get(number)) continue;
+    if (peer.receives.table.get(number)) continue;
     if (!writer.request(to_wire(number), 0, any_free ? kFirstMany : kFirst)) {
       lack.solicited_to = number;
       return false;

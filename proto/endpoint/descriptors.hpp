@@ -20,10 +20,10 @@
 #include "proto/base/sequence.hpp"
 #include "proto/base/time.hpp"
 #include "proto/base/turn.hpp"
-#include "proto/endpoint/control_routes.hpp"
-#include "proto/endpoint/outbox.hpp"
-#include "proto/endpoint/peer.hpp"
-#include "proto/endpoint/peer_table.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/outbox.hpp"
 
 namespace hawser::proto {
 
@@ -53,7 +53,8 @@ class Descriptors final : public Solicitor {
   // A message of the peer has been processed: next_to_process is beyond it.
   void note_processed(Peer& peer) {
     peer.starvation.backoff = 0;
-    if (peer.starvation.at != kNever && !before(peer.next_to_process, peer.starvation.starved_to)) {
+    if (peer.starvation.at != kNever &&
+        !before(peer.receives.next_to_process, peer.starvation.starved_to)) {
       forget(peer);
     }
   }

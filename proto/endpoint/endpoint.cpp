@@ -45,11 +45,11 @@ template <class Core>
 Status nothing_of(const Core& core, PeerId peer) {
   if (peer == kAnyPeer) return Status::again;
   const std::uint32_t index = core.peers.index_of(peer);
-  const bool awake = core.peers.is_awake(index);
-  const auto [state, failure] =
-      awake ? std::pair(core.peers.at(index).state, core.peers.at(index).failure)
-            : std::pair(core.peers.resting(index).state, core.peers.resting(index).failure);
-  return state == SessionState::failed ? failure : Status::again;
+  const auto answer = [](const auto& session) {
+    return session.state == SessionState::failed ? session.failure : Status::again;
+  };
+  return core.peers.is_awake(index) ? answer(core.peers.at(index).session)
+                                    : answer(core.peers.resting(index));
 }
 
 // Looks for an unmatched message; null: there is none, and `status` says why.
@@ -70,7 +70,7 @@ const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t cha
 // Whether a short address adds nothing: it may have fewer NICs than the peer's HELLO told.
 template <class Core>
 bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
-  if (!address.is_short || address.nics > peer.remote_nics) return false;
+  if (!address.is_short || address.nics > peer.session.remote_nics) return false;
   for (std::size_t i = 0; i < address.nics; ++i) {
     if (core.peers.nic_of(peer, i).address != address.records[i].address) return false;
   }
@@ -79,8 +79,8 @@ bool names_known(Core& core, Peer& peer, const ParsedAddress& address) {
 
 template <class Core>
 bool has_place_for_send(const Core& core, const Peer& peer) {
-  return peer.outgoing.size() < core.turn.tunables.max_messages_per_peer &&
-         peer.outgoing.in_window(peer.next_number);
+  return peer.sends.table.size() < core.turn.tunables.max_messages_per_peer &&
+         peer.sends.table.in_window(peer.sends.next_number);
 }
 
 std::uint32_t u32(std::uint64_t value) {
@@ -177,20 +177,20 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   }
   if (core.closing) return Status::endpoint_closed;
   Peer* peer = core.find_peer(to.endpoint_id);
-  const bool is_ready = peer != nullptr && peer->state == SessionState::ready;
+  const bool is_ready = peer != nullptr && peer->session.state == SessionState::ready;
   if (!is_ready && !is_any_addressable(core, to.nic_records())) return Status::no_route;
   if (peer == nullptr) peer = core.make_peer(to.endpoint_id, core.turn.now());
   if (peer == nullptr) return Status::again;
-  if (peer->state == SessionState::failed) core.forget_failed(*peer);
-  if (peer->state == SessionState::idle) {
+  if (peer->session.state == SessionState::failed) core.forget_failed(*peer);
+  if (peer->session.state == SessionState::idle) {
     core.learn_nics(*peer, to.nic_records());
   } else if (is_called(*peer) && !names_known(core, *peer, to)) {
     core.call_elsewhere(*peer, to.nic_records());
   }
   core.want_session(*peer);
-  peer->used_at = core.turn.now();
-  core.touch(*peer);
-  peer_id = core.id_of(*peer);
+  peer->session.used_at = core.turn.now();
+  core.touched.add(*peer);
+  peer_id = core.peers.id_of(*peer);
   return Status::ok;
 }
 
@@ -213,17 +213,17 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   }
   Peer* peer = core.used_peer(request.peer);
   if (peer == nullptr) return Status::unknown_peer;
-  if (peer->state == SessionState::failed) return peer->failure;
+  if (peer->session.state == SessionState::failed) return peer->session.failure;
   core.want_session(*peer);
-  if (peer->state == SessionState::idle) return Status::again;
-  if (!fits_in_fragments(request.bytes, peer->state == SessionState::ready
-                                            ? peer->fragment_bytes
+  if (peer->session.state == SessionState::idle) return Status::again;
+  if (!fits_in_fragments(request.bytes, peer->session.state == SessionState::ready
+                                            ? peer->session.fragment_bytes
                                             : core.sender.limits().fragment_bytes)) {
     return Status::invalid_argument;
   }
   // A message that fits any fragment size the handshake may agree on can wait for it here. Others
   // can't, as a number once given must be sent.
-  if (peer->state != SessionState::ready &&
+  if (peer->session.state != SessionState::ready &&
       !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
     return Status::again;
   }
@@ -232,13 +232,13 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   SlabId id;
   OutgoingMessage* message = core.outgoing.try_allocate(id);
   if (message == nullptr) return Status::again;
-  if (!peer->outgoing.set(peer->next_number, id.index)) {
+  if (!peer->sends.table.set(peer->sends.next_number, id.index)) {
     core.outgoing.free(id.index);
     return Status::again;
   }
   message->operation = request.operation;
-  message->peer = core.index_of(*peer);
-  message->number = peer->next_number++;
+  message->peer = peer->index;
+  message->number = peer->sends.next_number++;
   message->data = request.data;
   message->bytes = request.bytes;
   message->tag = request.tag;
@@ -249,13 +249,13 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   core.turn.operations.begin(request.operation, OperationKind::send, id.index, core.turn.now());
   ++peer->messages;
   ++peer->open_sends;
-  if (core.turn.tracing()) core.trace_send(TraceKind::message_begun, *message, 0, 0);
-  if (peer->state == SessionState::ready) {
+  if (core.turn.tracing()) core.reporter.trace_send(TraceKind::message_begun, *message, 0, 0);
+  if (peer->session.state == SessionState::ready) {
     core.prepare(*peer, *message);
     core.want_to_send(*peer, *message);
     if (message->may_send == 0) core.consider_asking(*message);
   }
-  core.touch(*peer);
+  core.touched.add(*peer);
   if (fetches) fetch_paths(core.paths, *peer);
   core.called_to_send = message->fragments == 1;
   core.turn.ask_for_pass();
@@ -274,9 +274,9 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   } else if (request.peer != kAnyPeer) {
     const Peer* peer = core.used_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
-    if (peer->state == SessionState::failed &&
+    if (peer->session.state == SessionState::failed &&
         core.matching.probe(request.peer, request.channel, request.tag, request.mask) == nullptr) {
-      return peer->failure;
+      return peer->session.failure;
     }
   }
   if (!core.turn.operations.is_free(request.operation)) return without_slot(request.operation);
@@ -334,8 +334,8 @@ Status Endpoint::disconnect(Time now, PeerId id) {
   core.turn.call(now);
   Peer* peer = core.used_peer(id);
   if (peer == nullptr) return Status::unknown_peer;
-  if (peer->state == SessionState::ready) core.send_close(*peer);
-  if (peer->state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
+  if (peer->session.state == SessionState::ready) core.send_close(*peer);
+  if (peer->session.state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
   core.sender.flush();
   return Status::ok;
 }

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "proto/base/list.hpp"
-#include "proto/endpoint/peer.hpp"
-#include "proto/endpoint/peer_table.hpp"
+#include "proto/peer/peer.hpp"
+#include "proto/peer/peer_table.hpp"
 
 namespace hawser::proto {
 
@@ -18,20 +18,20 @@ class HalfOpenStrangers {
 
   // False: it was one before, and keeps its age.
   bool enter(Peer& peer) {
-    if (peer.half_open.is_listed) return false;
-    peer.half_open.is_listed = true;
+    if (peer.session.half_open.is_listed) return false;
+    peer.session.half_open.is_listed = true;
     ++count_;
     by_age_.push_back(peers_, peer.index);
     return true;
   }
   // The peer may have left before.
   void leave(Peer& peer) {
-    if (!peer.half_open.is_listed) return;
-    peer.half_open.is_listed = false;
+    if (!peer.session.half_open.is_listed) return;
+    peer.session.half_open.is_listed = false;
     --count_;
     by_age_.remove(peers_, peer.index);
   }
-  [[nodiscard]] static bool contains(const Peer& peer) { return peer.half_open.is_listed; }
+  [[nodiscard]] static bool contains(const Peer& peer) { return peer.session.half_open.is_listed; }
   // Null: there is none.
   [[nodiscard]] Peer* oldest() { return by_age_.empty() ? nullptr : &peers_.at(by_age_.front()); }
   [[nodiscard]] std::uint32_t size() const { return count_; }

@@ -81,50 +81,43 @@ void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
 }
 }  // namespace
 
-void Endpoint::Core::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
-  const Event event{.kind = kind,
-                    .reason = reason,
-                    .peer = id_of(peer),
-                    .endpoint_id = peer.remote_id,
-                    .nic = path.local_nic,
-                    .remote_nic = path.remote_nic};
-  if (turn.tracing()) trace_path(event, path);
-  turn.emit(event);
-}
-
 // Folds a peer's timers into its one deadline.
 void Endpoint::Core::rearm(Peer& peer) {
   Time at = kNever;
-  if (peer.state == SessionState::ready) {
+  if (peer.session.state == SessionState::ready) {
     for_each_path(peer, [&](const Path& path) {
       at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
     });
     at = earlier(at, earlier(outbox.due_at(peer), descriptors.due_at(peer)));
-    if (peer.grantee != kNoIndex) at = earlier(at, grants.grantees.at(peer.grantee).due);
+    if (peer.receives.grantee != kNoIndex)
+      at = earlier(at, grants.grantees.at(peer.receives.grantee).due);
     if (pending(peer)) {
-      const Time quiet = peer.last_heard + patience_with(peer) / 4;
+      const Time quiet = peer.session.last_heard + patience_with(peer) / 4;
       at = earlier(at, gives_up_at(peer));
-      at = earlier(at, peer.keepalive_at == kNever ? quiet : peer.keepalive_at);
+      at = earlier(at, peer.session.keepalive_at == kNever ? quiet : peer.session.keepalive_at);
     }
   }
-  at = earlier(at, earlier(peer.call_at, peer.rest_at));
-  peer_timers.update(index_of(peer), at);
+  at = earlier(at, earlier(peer.session.call_at, peer.session.rest_at));
+  peer_timers.update(peer.index, at);
 }
 
 void Endpoint::Core::expire(Peer& peer) {
   hear_news(peer);
-  if (peer.call_at <= turn.now()) call_again(peer);
-  if (peer.state == SessionState::ready) {
-    for (const std::uint32_t index : std::array(peer.paths)) {
+  if (peer.session.call_at <= turn.now()) call_again(peer);
+  if (peer.session.state == SessionState::ready) {
+    for (const std::uint32_t index : std::array(peer.paths.indices)) {
       if (index == kNoIndex || !paths.is_live(index)) continue;
       Path& path = paths.at(index);
-      if (path.gap_at <= turn.now()) find_gaps(peer, path);
+      if (path.gap_at <= turn.now()) {
+        find_gaps(peer, path);
+        senders.want(peer);  // the window has room again
+      }
       if (path.pto_at <= turn.now()) expire_pto(peer, path);
       if (path.probe_at <= turn.now()) expire_probe(peer, path);
     }
     if (descriptors.due_at(peer) <= turn.now()) descriptors.expire(peer);
-    if (peer.grantee != kNoIndex) {
-      Grantee& grantee = grants.grantees.at(peer.grantee);
+    if (peer.receives.grantee != kNoIndex) {
+      Grantee& grantee = grants.grantees.at(peer.receives.grantee);
       if (grantee.due <= turn.now()) end_pace(grantee);
     }
     watch_liveness(peer);
@@ -138,9 +131,9 @@ void Endpoint::Core::expire_timers() {
   for (std::uint32_t i = 0; i < kMostExpiries && peer_timers.next() <= turn.now(); ++i) {
     Peer& peer = peers.at(peer_timers.pop().id);
     expire(peer);
-    touch(peer);
-    if (peer_timers.deadline_of(index_of(peer)) <= turn.now()) {
-      peer_timers.update(index_of(peer), turn.now() + Duration{1});  // it waits for this turn's end
+    touched.add(peer);
+    if (peer_timers.deadline_of(peer.index) <= turn.now()) {
+      peer_timers.update(peer.index, turn.now() + Duration{1});  // it waits for this turn's end
     }
   }
   for (std::uint32_t i = 0; i < kMostExpiries && outgoing_timers.next() <= turn.now(); ++i) {
@@ -168,7 +161,7 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
     Peer& peer;
     void operator()(const wire::AckInfoBlock& block) {
       core.on_ack_info(peer, block);
-      peer.acked_in_turn = true;
+      peer.silence.acked_in_turn = true;
     }
     void operator()(const wire::PathMarksBlock& block) { core.on_path_marks(peer, block); }
     void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
@@ -197,54 +190,53 @@ void take(Core& core, Peer& peer, const wire::PacketView& packet) {
 }  // namespace
 
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
-  if (turn.tracing()) {
-    receiving_nic = static_cast<std::uint8_t>(nic);
-    receiving_peer = kNoIndex;
-  }
+  reporter.packet_came(nic);
   turn.packet_arrived(datagram.arrived);
   wire::PacketView packet;
   const auto bad = wire::parse({datagram.data, datagram.bytes}, datagram.queue,
                                nics[nic].nic->caps().needs_checksum, packet);
-  if (bad) return drop(*bad);
+  if (bad) return reporter.drop(*bad);
   const bool apart = datagram.payload != nullptr;
   if (apart && !wire::attach({datagram.payload, datagram.payload_bytes}, packet)) {
-    return drop(DropReason::bad_field);
+    return reporter.drop(DropReason::bad_field);
   }
   ++nics[nic].packets_received;
   nics[nic].bytes_received += datagram.datagram_bytes();
   if (packet.session != nullptr) return on_session(nic, packet);
 
   const std::uint32_t receiver = packet.header->receiver ^ name_mask;
-  if (!peers.is_known(receiver)) return drop(DropReason::unknown_receiver);
+  if (!peers.is_known(receiver)) return reporter.drop(DropReason::unknown_receiver);
   Peer* const awake = peers.find_awake(receiver);
-  const std::uint64_t token = awake != nullptr ? awake->token : peers.resting(receiver).token;
-  if (token == 0 || packet.header->token != token) return drop(DropReason::wrong_token);
+  const std::uint64_t token =
+      awake != nullptr ? awake->session.token : peers.resting(receiver).token;
+  if (token == 0 || packet.header->token != token) return reporter.drop(DropReason::wrong_token);
   // A resting peer is not calling anyone, so a CHALLENGE must not wake it: it would only repeat its
   // announcement.
-  if (awake == nullptr && packet.challenge != nullptr) return drop(DropReason::stale_session);
+  if (awake == nullptr && packet.challenge != nullptr)
+    return reporter.drop(DropReason::stale_session);
   Peer& peer = awake != nullptr ? *awake : wake(receiver);
-  if (turn.tracing()) receiving_peer = receiver;
+  reporter.packet_is_from(receiver);
   if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
-  if (far >= peer.remote_nics) return drop(DropReason::not_connected);
+  if (far >= peer.session.remote_nics) return reporter.drop(DropReason::not_connected);
   if (packet.closing != nullptr) return on_closing(peer, {nic, far}, packet);
-  if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
-  if (peer.state == SessionState::failed) {
-    peer.route = {nic, far};
+  if (peer.session.state == SessionState::answered) become_ready(peer);  // it knows our token
+  if (peer.session.state == SessionState::failed) {
+    peer.session.route = {nic, far};
     send_reset(peer);
   }
-  if (peer.state != SessionState::ready) return drop(DropReason::not_connected);
+  if (peer.session.state != SessionState::ready) return reporter.drop(DropReason::not_connected);
 
   hear_news(peer);
-  peer.last_heard = turn.now();
-  peer.timeout_put_off = false;
-  peer.route = {nic, far};
-  touch(peer);
+  peer.session.last_heard = turn.now();
+  peer.session.timeout_put_off = false;
+  peer.session.route = {nic, far};
+  touched.add(peer);
   const bool sequenced = wire::rule_of(packet.type).sequenced;
-  if (peer.close_sent && (sequenced || packet.fragment != nullptr)) {
+  if (peer.session.close_sent && (sequenced || packet.fragment != nullptr)) {
     repeat_close(peer);
   } else {
-    if (!peer.close_sent) on_floor(peer, packet.header->floor);
+    if (!peer.session.close_sent) on_floor(peer, packet.header->floor);
     if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
       if ((packet.header->flags & wire::kFlagInsists) != 0) {
         outbox.raise_ways(peer, control_routes.ways_of_answer(peer));

@@ -103,13 +103,13 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     return Status::ok;
   }
   Peer* peer = &core.peers.at(index);
-  stats.endpoint_id = peer->remote_id;
-  stats.established = peer->state == SessionState::ready;
-  stats.failure = peer->failure;
-  stats.fragment_bytes = stats.established ? peer->fragment_bytes : 0;
-  stats.failure_reason = peer->failure_reason;
+  stats.endpoint_id = peer->identity.remote_id;
+  stats.established = peer->session.state == SessionState::ready;
+  stats.failure = peer->session.failure;
+  stats.fragment_bytes = stats.established ? peer->session.fragment_bytes : 0;
+  stats.failure_reason = peer->session.failure_reason;
   stats.sends_pending = peer->open_sends;
-  stats.last_heard_ns_ago = silence(peer->last_heard);
+  stats.last_heard_ns_ago = silence(peer->session.last_heard);
   core.for_each_path(*peer, [&](const Path& path) {
     PathStats out;
     out.slot = path.slot;

@@ -30,8 +30,8 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   if (buffer == nullptr) return;
   const Ways ways = control_routes.ways_of_question(peer, message.asked);
   wire::PacketWriter writer(*buffer);
-  writer.begin(wire::PacketType::envelope, peer.remote_index, peer.remote_token,
-               to_wire(peer.floor));
+  writer.begin(wire::PacketType::envelope, peer.session.remote_index, peer.session.remote_token,
+               to_wire(peer.sends.floor));
   if (message.next_fragment == message.fragments) writer.header().flags |= wire::kFlagAllSent;
   if (ways == Ways::all) writer.header().flags |= wire::kFlagInsists;
   writer.part(wire::FragmentPart{to_wire(message.number), 0});
@@ -39,7 +39,7 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   if (message.cancel == Cancel::asked) envelope.kind = wire::EnvelopeKind::cancel;
   writer.part(envelope);
   ++turn.counters.message_probes_sent;
-  if (turn.tracing()) trace_send(TraceKind::message_probe, message, 0, 0);
+  if (turn.tracing()) reporter.trace_send(TraceKind::message_probe, message, 0, 0);
   (void)control_routes.send(peer, ways, *buffer, writer);
 }
 
@@ -51,8 +51,8 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   if (buffer == nullptr) return false;
   const std::uint64_t number = path.sent.next();
   wire::PacketWriter writer(*buffer);
-  wire::CommonHeader& header = writer.begin(wire::PacketType::probe, peer.remote_index,
-                                            peer.remote_token, to_wire(peer.floor));
+  wire::CommonHeader& header = writer.begin(wire::PacketType::probe, peer.session.remote_index,
+                                            peer.session.remote_token, to_wire(peer.sends.floor));
   header.slot = static_cast<std::uint8_t>(path.local_nic << 4 | path.slot);
   header.generation = path.generation;
   header.path_number = to_wire(number);
@@ -61,7 +61,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   header.flags = wire::kFlagAckNow;
   if (path.unanswered >= kInsistsAfter) header.flags |= wire::kFlagInsists;
   if (nics[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
-  const auto padding = sender.padding(full ? peer.fragment_bytes : 0);
+  const auto padding = sender.padding(full ? peer.session.fragment_bytes : 0);
   TxPacket packet;
   packet.buffer = buffer;
   packet.header_bytes = sender.finish(writer, padding);
@@ -90,7 +90,7 @@ bool Endpoint::Core::send_probe(Peer& peer, Path& path, bool full) {
   path.probe_put_off = false;
   ++turn.counters.path_probes_sent;
   if (turn.tracing()) {
-    TraceRecord made = traced(TraceKind::path_probe, peer, path, number, record);
+    TraceRecord made = reporter.traced(TraceKind::path_probe, peer, path, number, record);
     made.cause = full ? 1 : 0;
     made.bytes = packet.payload_bytes;
     turn.trace(made);

@@ -37,12 +37,12 @@ Reason awaited(const IncomingMessage& message) {
 
 // Called while something is pending. At most one event per look, for what has stood still longest.
 void Endpoint::Core::watch_progress(Peer& peer) {
-  if (turn.now() < peer.stall_at) return;
+  if (turn.now() < peer.session.stall_at) return;
   const Duration patience = patience_with(peer);
-  const bool first = peer.stall_at == Time{};
-  peer.stall_at = turn.now() + patience / kLooks;
+  const bool first = peer.session.stall_at == Time{};
+  peer.session.stall_at = turn.now() + patience / kLooks;
   // An end that was away itself, or doesn't hear the peer, can't judge.
-  if (first || turn.is_late() || turn.now() - peer.last_heard > patience / kLooks) return;
+  if (first || turn.is_late() || turn.now() - peer.session.last_heard > patience / kLooks) return;
   const Time since = turn.now() - (patience + turn.absence().since(turn.now() - patience));
   std::int32_t longest = coarse_since(coarse(since), turn.now());
   Reason reason = Reason::none;
@@ -52,13 +52,13 @@ void Endpoint::Core::watch_progress(Peer& peer) {
     longest = stands;
     reason = waits_for;
   };
-  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+  peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
     const OutgoingMessage& message = outgoing.at(index);
-    look_at(message.moved, awaited(message, peer.newest_acked_sent > since));
+    look_at(message.moved, awaited(message, peer.silence.newest_acked_sent > since));
   });
   // A dropped message waits for room here, and so do those behind it.
   const bool turned_away = descriptors.is_starved(peer);
-  peer.incoming.for_each([&](std::uint64_t, std::uint32_t entry) {
+  peer.receives.table.for_each([&](std::uint64_t, std::uint32_t entry) {
     if (is_finished_entry(entry)) return;
     const IncomingMessage& message = incoming.at(entry);
     const Reason waits_for = awaited(message);
@@ -66,14 +66,14 @@ void Endpoint::Core::watch_progress(Peer& peer) {
     look_at(message.moved, waits_for);
   });
   if (reason == Reason::none) return;
-  peer.stall_at = turn.now() + patience;
+  peer.session.stall_at = turn.now() + patience;
   ++turn.counters.operations_stalled;
   turn.warn({.kind = Event::Kind::operation_stalled,
              .reason = reason,
-             .peer = id_of(peer),
-             .endpoint_id = peer.remote_id,
-             .nic = peer.route.local,
-             .remote_nic = peer.route.remote});
+             .peer = peers.id_of(peer),
+             .endpoint_id = peer.identity.remote_id,
+             .nic = peer.session.route.local,
+             .remote_nic = peer.session.route.remote});
 }
 
 }  // namespace hawser::proto

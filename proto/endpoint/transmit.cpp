@@ -15,9 +15,9 @@
 // behind a whole message.
 //
 // A packet becomes part of the state only when its NIC has accepted it. Refused packets go back to
-// where they were picked, in order. (Only the lane's turn is lost: the next packet takes another
-// lane. Messages that share a packet count as in flight once it is written, while all of them are
-// at hand.)
+// where they were picked, in order, and control that was in them is due again. (Only the lane's
+// turn is lost: the next packet takes another lane. Messages that share a packet count as in flight
+// once it is written, while all of them are at hand.)
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -31,19 +31,16 @@ namespace hawser::proto {
 
 namespace {
 
-// Path numbers reserved for probes: if data had all of them in flight and lost, no probe could ask.
-constexpr std::uint64_t kKeptForProbes = 2;
-
 // Whether the receiver has granted the bytes that are sent next.
 template <class Core>
 bool sends_granted(const Core& core, const Peer& peer) {
-  return !peer.to_send.empty() && core.outgoing.at(peer.to_send.front()).granted;
+  return !peer.sends.to_send.empty() && core.outgoing.at(peer.sends.to_send.front()).granted;
 }
 
 // How much may be in flight on the path. Granted bytes fit the receiver's rings, however many
 // others send to it. The peer's advertised allowance caps ungranted bytes in flight.
 std::uint64_t window_of(const Peer& peer, const Path& path, bool granted) {
-  return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.allowance);
+  return granted ? path.window.bytes() : std::min(path.window.bytes(), peer.paths.allowance);
 }
 
 // Whether nobody answers on the path, and such paths use up the limit that other peers leave.
@@ -65,16 +62,16 @@ bool awaits_way(Core& core, Peer& peer) {
 template <class Core>
 std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
   std::uint64_t count = 0;
-  for (std::uint32_t i = peer.retransmits.front(); i != kNoIndex && count < most; ++count) {
-    i = peer.retransmits.next(core.retransmits, i);
+  for (std::uint32_t i = peer.sends.retransmits.front(); i != kNoIndex && count < most; ++count) {
+    i = peer.sends.retransmits.next(core.retransmits, i);
   }
-  if (peer.to_send.empty()) return count;
-  const bool granted = core.outgoing.at(peer.to_send.front()).granted;
-  for (std::uint32_t i = peer.to_send.front(); i != kNoIndex && count < most;) {
+  if (peer.sends.to_send.empty()) return count;
+  const bool granted = core.outgoing.at(peer.sends.to_send.front()).granted;
+  for (std::uint32_t i = peer.sends.to_send.front(); i != kNoIndex && count < most;) {
     const OutgoingMessage& message = core.outgoing.at(i);
     if (message.granted != granted) break;
     count += message.may_send - message.next_fragment;
-    i = peer.to_send.next(core.outgoing, i);
+    i = peer.sends.to_send.next(core.outgoing, i);
   }
   return std::min(count, most);
 }
@@ -93,7 +90,7 @@ void Endpoint::Core::transmit() {
     budget -= std::min(budget, sent);
     if (sent > 0) {
       turn.progress();
-      touch(peer);
+      touched.add(peer);
     }
     // A peer that windows or paths block returns to the list when the block ends.
     if (outcome == Sent::more || outcome == Sent::refused) {
@@ -111,10 +108,10 @@ Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_byt
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
   const bool granted = sends_granted(core, peer);
   Policy policy;
-  for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
-       left &= left - 1) {
+  for (std::uint32_t left = std::rotr(peer.paths.bound, static_cast<int>(peer.paths.turn_slot));
+       left != 0; left &= left - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-    Path* path = core.path_of(peer, (i + peer.turn_slot) % kMaxPaths);
+    Path* path = core.path_of(peer, (i + peer.paths.turn_slot) % kMaxPaths);
     const LocalNic& nic = core.nics[path->local_nic];
     if (path->state != wanted || !nic.up) continue;
     if (path->without_way && !core.has_way(peer, *path)) continue;
@@ -124,7 +121,8 @@ Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_byt
     const std::uint64_t least = std::min(want_bytes, std::max(full, window / 2));
     const bool has_room = (path->bytes_in_flight == 0 || path->bytes_in_flight + least <= window) &&
                           !is_over_limit(core, *path) &&
-                          !core.pace.has_enough(nic.idle_at, core.turn.now());
+                          !core.pace.has_enough(nic.idle_at, core.turn.now()) &&
+                          core.has_numbers(*path);
     if (policy.offer(
             {path, std::max(window, full), path->bytes_in_flight + want_bytes, has_room})) {
       break;
@@ -145,7 +143,7 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
   };
   Path* path = best(PathState::up);
   if (!any) path = best(PathState::suspect);
-  if (path != nullptr) peer.turn_slot = static_cast<std::uint8_t>(path->slot + 1);
+  if (path != nullptr) peer.paths.turn_slot = static_cast<std::uint8_t>(path->slot + 1);
   return path;
 }
 
@@ -154,8 +152,8 @@ namespace {
 // Takes the next fragment to send. Lost ones come first.
 template <class Core>
 [[gnu::always_inline]] inline bool next_pick(Core& core, Peer& peer, Pick& pick) {
-  while (!peer.retransmits.empty()) {
-    const std::uint32_t entry = peer.retransmits.front();
+  while (!peer.sends.retransmits.empty()) {
+    const std::uint32_t entry = peer.sends.retransmits.front();
     const Retransmit retransmit = core.retransmits.at(entry);
     OutgoingMessage& message = core.outgoing.at(retransmit.message.index);
     core.drop_retransmit(peer, entry);
@@ -166,11 +164,11 @@ template <class Core>
     pick = {retransmit.message.index, retransmit.fragment, 0, retransmit.was_sent};
     return true;
   }
-  if (peer.to_send.empty()) return false;
-  const std::uint32_t index = peer.to_send.front();
+  if (peer.sends.to_send.empty()) return false;
+  const std::uint32_t index = peer.sends.to_send.front();
   OutgoingMessage& message = core.outgoing.at(index);
   pick = {index, message.next_fragment++, 0, false};
-  if (message.next_fragment >= message.may_send) peer.to_send.remove(core.outgoing, index);
+  if (message.next_fragment >= message.may_send) peer.sends.to_send.remove(core.outgoing, index);
   return true;
 }
 
@@ -186,14 +184,14 @@ void unpick(Core& core, Peer& peer, const Pick& pick) {
       entry->message = core.outgoing.id_at(pick.message);
       entry->fragment = pick.fragment;
       entry->was_sent = pick.again;
-      peer.retransmits.push_front(core.retransmits, id.index);
+      peer.sends.retransmits.push_front(core.retransmits, id.index);
       ++message.queued;
     }
     return;
   }
   message.next_fragment = pick.fragment;
-  if (!peer.to_send.contains(core.outgoing, pick.message)) {
-    peer.to_send.push_front(core.outgoing, pick.message);
+  if (!peer.sends.to_send.contains(core.outgoing, pick.message)) {
+    peer.sends.to_send.push_front(core.outgoing, pick.message);
   }
 }
 
@@ -206,7 +204,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   wire::PacketWriter writer(buffer);
   wire::CommonHeader& header =
       writer.begin(message.granted ? wire::PacketType::granted : wire::PacketType::data,
-                   peer.remote_index, peer.remote_token, to_wire(peer.floor));
+                   peer.session.remote_index, peer.session.remote_token, to_wire(peer.sends.floor));
   header.slot = static_cast<std::uint8_t>(path.local_nic << 4 | path.slot);
   header.generation = path.generation;
   header.path_number = to_wire(number);
@@ -222,7 +220,8 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   } else {
     writer.part(envelope_of(message));
   }
-  if (payload.size() + PacketBuffer::kBytes <= peer.fragment_bytes) outbox.piggyback(peer, writer);
+  if (payload.size() + PacketBuffer::kBytes <= peer.session.fragment_bytes)
+    pick.carries_control = outbox.piggyback(peer, writer);
   packet = TxPacket{};
   packet.buffer = &buffer;
   packet.remote = burst.remote;
@@ -272,8 +271,9 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
     ++nic.retransmits;
   }
   if (turn.tracing()) {
-    turn.trace(traced(pick.again ? TraceKind::packet_retransmitted : TraceKind::packet_sent, peer,
-                      path, number, record));
+    turn.trace(
+        reporter.traced(pick.again ? TraceKind::packet_retransmitted : TraceKind::packet_sent, peer,
+                        path, number, record));
   }
 }
 
@@ -285,7 +285,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   const LocalNic& nic = nics[path.local_nic];
-  if (!std::has_single_bit(peer.bound)) {
+  if (!std::has_single_bit(peer.paths.bound)) {
     in_a_row = 1;
   } else {
     in_a_row = std::min(in_a_row, pace.packets_to_enough(nic, turn.now(), full));
@@ -310,17 +310,18 @@ bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
   division.start(wire_bytes_of_full_packet(peer), want_bytes);
   for (Burst::Row& row : burst.rows) row.count = 0;
   for (LocalNic& nic : nics) nic.planned_idle_at = nic.idle_at;
-  for (std::uint32_t left = std::rotr(peer.bound, static_cast<int>(peer.turn_slot)); left != 0;
-       left &= left - 1) {
+  for (std::uint32_t left = std::rotr(peer.paths.bound, static_cast<int>(peer.paths.turn_slot));
+       left != 0; left &= left - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-    Path& path = *path_of(peer, (i + peer.turn_slot) % kMaxPaths);
+    Path& path = *path_of(peer, (i + peer.paths.turn_slot) % kMaxPaths);
     const LocalNic& nic = nics[path.local_nic];
     if (path.state != PathState::up || !nic.up) continue;
     if (path.without_way && !has_way(peer, path)) continue;
     if (path.written_off) return false;
     division.add(path, window_of(peer, path, granted), nic.nic->caps().burst, nic.ns_per_byte > 0);
     Share& share = division.shares().back();
-    if (share.filled != Share::kFull && pace.has_enough(nic.idle_at, turn.now())) {
+    if (share.filled != Share::kFull &&
+        (pace.has_enough(nic.idle_at, turn.now()) || !has_numbers(path))) {
       Division::close(share);
     }
   }
@@ -351,15 +352,15 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
   // A message whose fragments follow each other, as nothing that is lost comes before them.
   const auto bulk_at = [&](std::uint32_t i) -> OutgoingMessage* {
     if (i == kNoIndex || outgoing.at(i).fragments == 1) return nullptr;
-    return peer.retransmits.empty() ? &outgoing.at(i) : nullptr;
+    return peer.sends.retransmits.empty() ? &outgoing.at(i) : nullptr;
   };
-  std::uint32_t front = peer.to_send.front();
+  std::uint32_t front = peer.sends.to_send.front();
   OutgoingMessage* bulk = bulk_at(front);
   std::uint32_t size = 0;
   for (; size < most; ++size) {
     // The division ends where a single choice would first bind another path.
-    if (bulk == nullptr && peer.to_send.front() != front) {
-      front = peer.to_send.front();
+    if (bulk == nullptr && peer.sends.to_send.front() != front) {
+      front = peer.sends.to_send.front();
       if (sends_granted(*this, peer) != granted) break;
       if (front != kNoIndex && outgoing.at(front).fragments > 1) {
         if (!bound) break;
@@ -371,7 +372,7 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
     if (share == nullptr) break;
     if (share->in_flight >= crowd) {
       if (!bound) break;
-      peer.crowded_at = turn.now();
+      peer.paths.crowded_at = turn.now();
     }
     if (share->packets == share->places &&
         !prepare_share(peer, *share, (most - size) / division.shares().size() + 1)) {
@@ -385,7 +386,7 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
     if (bulk != nullptr) {
       pick = {front, bulk->next_fragment};
       if (++bulk->next_fragment >= bulk->may_send) {
-        peer.to_send.remove(outgoing, front);
+        peer.sends.to_send.remove(outgoing, front);
         bulk = nullptr;
       }
     } else if (!next_pick(*this, peer, pick)) {
@@ -472,13 +473,13 @@ Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t 
   burst.size = write_divided(peer, want_bytes, taken);
   sender.give_buffers(std::span(burst.buffers).subspan(burst.size, taken - burst.size));
   if (burst.size == 0) return Sent::more;
-  peer.turn_slot = static_cast<std::uint8_t>(division.last().path->slot + 1);
+  peer.paths.turn_slot = static_cast<std::uint8_t>(division.last().path->slot + 1);
   return hand_over_rows(peer) ? sent(peer) : refuse();
 }
 
 // A burst whose last pick this is has left over the path.
 void Endpoint::Core::burst_left(Peer& peer, Path& path, const Pick& last) {
-  peer.told_floor = peer.floor;
+  peer.sends.told_floor = peer.sends.floor;
   const OutgoingMessage& message = outgoing.at(last.message);
   path.prompt = message.next_fragment == message.fragments;
   arm_pto(path);
@@ -488,6 +489,7 @@ void Endpoint::Core::burst_left(Peer& peer, Path& path, const Pick& last) {
 void Endpoint::Core::take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet) {
   path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false, false);
   sender.give_buffers(std::span(&packet.buffer, 1));
+  if (pick.carries_control) outbox.take_back(peer);
   unpick(*this, peer, pick);
 }
 
@@ -498,11 +500,12 @@ Endpoint::Core::Sent Endpoint::Core::refuse() {
 }
 
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
-  if (peer.retransmits.empty() && peer.to_send.empty()) return Sent::all;
+  if (peer.sends.retransmits.empty() && peer.sends.to_send.empty()) return Sent::all;
   hear_news(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender.limits().burst_packets;
-  if (!peer.to_send.empty()) bind_for_bulk(peer, outgoing.at(peer.to_send.front()).fragments);
-  if (in_a_row > 1 && !std::has_single_bit(peer.bound) && !turn.was_refused()) {
+  if (!peer.sends.to_send.empty())
+    bind_for_bulk(peer, outgoing.at(peer.sends.to_send.front()).fragments);
+  if (in_a_row > 1 && !std::has_single_bit(peer.paths.bound) && !turn.was_refused()) {
     const Sent outcome = transmit_divided(peer, want_bytes, in_a_row);
     if (burst.size > 0) return outcome;
   }

@@ -4,7 +4,7 @@
 // (path/path_arrivals.cpp). A fragment whose bit is claimed is dropped by take_fragment. A packet
 // of a message that is finished, or below the floor, is dropped by incoming_for or on_granted.
 //
-// A number's entry in peer.incoming is a descriptor's index. Once the message is finished or
+// A number's entry in peer.receives.table is a descriptor's index. Once the message is finished or
 // cancelled the entry is its final status (kFinishedEntry | status), until the sender's floor
 // passes it. A descriptor outlives its entry when the floor passes a message that is accepted and
 // still unmatched.
@@ -41,37 +41,37 @@ std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragme
 
 // A sender's floor may pass only messages that have their final status: whole ones.
 void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
-  const std::uint64_t floor = expand(wire_floor, peer.remote_floor);
-  if (!before(peer.remote_floor, floor)) return;
-  if (before(peer.next_to_process, floor)) return drop(DropReason::bad_field);
-  for (std::uint64_t n = peer.remote_floor; n != floor; ++n) {
-    const auto entry = peer.incoming.get(n);
+  const std::uint64_t floor = expand(wire_floor, peer.receives.remote_floor);
+  if (!before(peer.receives.remote_floor, floor)) return;
+  if (before(peer.receives.next_to_process, floor)) return reporter.drop(DropReason::bad_field);
+  for (std::uint64_t n = peer.receives.remote_floor; n != floor; ++n) {
+    const auto entry = peer.receives.table.get(n);
     if (entry && !is_finished_entry(*entry) && !incoming.at(*entry).arrived.complete()) {
-      return drop(DropReason::bad_field);
+      return reporter.drop(DropReason::bad_field);
     }
   }
-  peer.remote_floor = floor;
-  peer.incoming.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
+  peer.receives.remote_floor = floor;
+  peer.receives.table.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
 
 // The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null:
 // nothing more is to be done with the packet.
 IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView& packet) {
-  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
-  if (before(number, peer.remote_floor)) {
-    drop(DropReason::below_floor);
+  const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
+  if (before(number, peer.receives.remote_floor)) {
+    reporter.drop(DropReason::below_floor);
     return nullptr;
   }
-  if (!peer.incoming.in_window(number)) {
-    drop(DropReason::beyond_window);
+  if (!peer.receives.table.in_window(number)) {
+    reporter.drop(DropReason::beyond_window);
     return nullptr;
   }
-  if (const auto entry = peer.incoming.get(number)) {
+  if (const auto entry = peer.receives.table.get(number)) {
     if (!is_finished_entry(*entry)) return &incoming.at(*entry);
     outbox.add_status(peer, number, status_of_entry(*entry));
     if (packet.type == wire::PacketType::data) {
       ++turn.counters.duplicate_fragments;
-      drop(DropReason::duplicate_fragment);
+      reporter.drop(DropReason::duplicate_fragment);
     }
     return nullptr;
   }
@@ -82,10 +82,10 @@ IncomingMessage* Endpoint::Core::incoming_for(Peer& peer, const wire::PacketView
 // always finds one, even if others flood this endpoint with unexpected messages.
 bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id) {
-  const bool lowest = number == peer.next_to_process;
+  const bool lowest = number == peer.receives.next_to_process;
   bool in_reserve = false;
   if (descriptors.all_taken()) {
-    const UnexpectedEntry entry{.peer = id_of(peer),
+    const UnexpectedEntry entry{.peer = peers.id_of(peer),
                                 .number = number,
                                 .channel = envelope.channel,
                                 .tag = envelope.tag,
@@ -96,12 +96,12 @@ bool Endpoint::Core::take_descriptor(Peer& peer, std::uint64_t number,
   }
   IncomingMessage* message = incoming.try_allocate(id);
   HAWSER_ASSERT(message != nullptr);  // there are enough for all of these together
-  message->peer = index_of(peer);
+  message->peer = peer.index;
   message->number = number;
   message->in_reserve = in_reserve;
   descriptors.take(peer, in_reserve);
   ++peer.messages;
-  ++peer.half_messages;
+  ++peer.receives.half_messages;
   return true;
 }
 
@@ -112,14 +112,14 @@ void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
 
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope) {
-  if (!fits_in_fragments(envelope.length(), peer.fragment_bytes)) {
-    drop(DropReason::bad_field);
+  if (!fits_in_fragments(envelope.length(), peer.session.fragment_bytes)) {
+    reporter.drop(DropReason::bad_field);
     return nullptr;
   }
   SlabId id;
   if (!take_descriptor(peer, number, envelope, id)) {
     descriptors.turn_away(peer, number);
-    drop(DropReason::no_descriptor);
+    reporter.drop(DropReason::no_descriptor);
     return nullptr;
   }
   IncomingMessage* message = &incoming.at(id.index);
@@ -135,17 +135,18 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                    .steps = envelope.steps,
                    .collective = static_cast<Collective>(envelope.collective),
                    .priority = envelope.priority};
-  message->fragments = count_fragments(message->bytes, peer.fragment_bytes);
-  message->may_come = unscheduled_fragments(message->bytes, message->fragments, peer.fragment_bytes,
-                                            peer.remote_unscheduled, message->hint);
+  message->fragments = count_fragments(message->bytes, peer.session.fragment_bytes);
+  message->may_come =
+      unscheduled_fragments(message->bytes, message->fragments, peer.session.fragment_bytes,
+                            peer.identity.remote_unscheduled, message->hint);
   if (!message->arrived.start(bitmap_blocks, message->fragments) ||
-      !peer.incoming.set(number, id.index)) {
+      !peer.receives.table.set(number, id.index)) {
     free_incoming(*message);
-    drop(DropReason::no_descriptor);
+    reporter.drop(DropReason::no_descriptor);
     return nullptr;
   }
   // This matches it before its payload needs a place.
-  if (number == peer.next_to_process) process_in_order(peer);
+  if (number == peer.receives.next_to_process) process_in_order(peer);
   return message;
 }
 
@@ -156,20 +157,21 @@ void Endpoint::Core::on_data(Peer& peer, const wire::PacketView& packet) {
 
 void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {
   const SlabId id{packet.receive_slot->rx_slot, packet.receive_slot->rx_generation};
-  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
   IncomingMessage* message = incoming.get(id);
-  if (message != nullptr && message->peer == index_of(peer) && message->number == number) {
+  if (message != nullptr && message->peer == peer.index && message->number == number) {
     take_fragment(peer, *message, packet);
     return;
   }
   // Most likely it is finished, and the sender that still retransmits lacks the status.
-  const auto entry = peer.incoming.get(number);
+  const auto entry = peer.receives.table.get(number);
   if (entry && is_finished_entry(*entry)) {
     ++turn.counters.duplicate_fragments;
     outbox.add_status(peer, number, status_of_entry(*entry));
-    return drop(DropReason::duplicate_fragment);
+    return reporter.drop(DropReason::duplicate_fragment);
   }
-  drop(before(number, peer.remote_floor) ? DropReason::below_floor : DropReason::bad_slot);
+  reporter.drop(before(number, peer.receives.remote_floor) ? DropReason::below_floor
+                                                           : DropReason::bad_slot);
 }
 
 // An envelope alone asks for the state of the message; the answer is absolute.
@@ -200,10 +202,10 @@ void Endpoint::Core::on_envelope(Peer& peer, const wire::PacketView& packet) {
 // The sender wants to cancel its message. It can as long as no receive has it and no status has
 // told that it is here for good. An unknown number gets a tombstone in advance.
 void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
-  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
-  if (before(number, peer.remote_floor)) return drop(DropReason::below_floor);
-  if (!peer.incoming.in_window(number)) return drop(DropReason::beyond_window);
-  if (const auto entry = peer.incoming.get(number)) {
+  const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
+  if (before(number, peer.receives.remote_floor)) return reporter.drop(DropReason::below_floor);
+  if (!peer.receives.table.in_window(number)) return reporter.drop(DropReason::beyond_window);
+  if (const auto entry = peer.receives.table.get(number)) {
     outbox.schedule_soon(peer);  // the sender waits for the answer
     if (is_finished_entry(*entry)) return outbox.add_status(peer, number, status_of_entry(*entry));
     IncomingMessage& message = incoming.at(*entry);
@@ -224,23 +226,23 @@ void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
 // with its status.
 void Endpoint::Core::bury(Peer& peer, std::uint64_t number) {
   constexpr auto kStatus = wire::MessageStatus::cancelled;
-  if (!peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
-    return drop(DropReason::no_descriptor);  // the sender asks again
+  if (!peer.receives.table.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
+    return reporter.drop(DropReason::no_descriptor);  // the sender asks again
   }
   outbox.add_status(peer, number, kStatus);
   outbox.schedule_soon(peer);  // others may wait for the floor
-  if (number == peer.next_to_process) process_in_order(peer);
+  if (number == peer.receives.next_to_process) process_in_order(peer);
 }
 
 void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
                                    const wire::PacketView& packet) {
   const std::uint32_t fragment = packet.fragment->fragment;
   if (fragment >= message.fragments ||
-      packet.payload.size() != fragment_length(message, fragment, peer.fragment_bytes)) {
-    return drop(DropReason::bad_field);
+      packet.payload.size() != fragment_length(message, fragment, peer.session.fragment_bytes)) {
+    return reporter.drop(DropReason::bad_field);
   }
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
-  const std::uint64_t begin = std::uint64_t{fragment} * peer.fragment_bytes;
+  const std::uint64_t begin = std::uint64_t{fragment} * peer.session.fragment_bytes;
   const std::uint32_t stored_before = message.first_chunk;
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
   // After NO_ROOM the sender starts anew, with a grant.
@@ -249,23 +251,24 @@ void Endpoint::Core::take_fragment(Peer& peer, IncomingMessage& message,
     message.no_room = true;
     ++turn.counters.no_room_answers;
     outbox.add_status(peer, message.number, wire::MessageStatus::no_room);
-    return drop(DropReason::no_room);
+    return reporter.drop(DropReason::no_room);
   }
   const FragmentBitmap::Claim claim = message.arrived.claim(fragment);
   if (claim == FragmentBitmap::Claim::duplicate) {
     ++turn.counters.duplicate_fragments;
     note_duplicate(peer, message, fragment);
-    return drop(DropReason::duplicate_fragment);
+    return reporter.drop(DropReason::duplicate_fragment);
   }
   if (claim != FragmentBitmap::Claim::fresh) {
     payloads.drop(message.first_chunk, stored_before);
-    return drop(DropReason::beyond_window);
+    return reporter.drop(DropReason::beyond_window);
   }
   turn.counters.data_bytes_received += packet.payload.size();
   if (message.matched) place(message, begin, packet.payload.data(), packet.payload.size());
   turn.progress();
   message.moved = coarse(turn.now());
   answered(peer, message, fragment);
+  if (message.paced) count_granted(message);
   if (message.arrived.complete()) return arrived_whole(message);
   grant_progress(message);
   expect(message, true);
@@ -285,13 +288,13 @@ void Endpoint::Core::place(IncomingMessage& message, std::uint64_t begin, const 
 // Every fragment is claimed and in its place.
 void Endpoint::Core::arrived_whole(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
-  if (message.half) --peer.half_messages;
+  if (message.half) --peer.receives.half_messages;
   message.half = false;
   incoming_timers.remove(incoming.index_of(message));
   message.expect_at = kNever;
   // Whether the sender awaits a status.
-  const bool counts = peer.state == SessionState::ready && !message.outlives &&
-                      !before(message.number, peer.remote_floor);
+  const bool counts = peer.session.state == SessionState::ready && !message.outlives &&
+                      !before(message.number, peer.receives.remote_floor);
   if (!message.matched) {
     if (counts) outbox.add_status(peer, message.number, wire::MessageStatus::accepted);
     outbox.schedule_soon(peer);
@@ -305,13 +308,13 @@ void Endpoint::Core::arrived_whole(IncomingMessage& message) {
     raise_group(message.channel, message.hint);
   }
   if (counts) {
-    const bool kept =
-        peer.incoming.set(message.number, kFinishedEntry | static_cast<std::uint32_t>(status));
+    const bool kept = peer.receives.table.set(message.number,
+                                              kFinishedEntry | static_cast<std::uint32_t>(status));
     HAWSER_ASSERT(kept);  // the entry was there
     outbox.add_status(peer, message.number, status);
     outbox.schedule_soon(peer);
   }
-  --peer.open_receives;
+  --peer.receives.open;
   free_incoming(message);
 }
 
@@ -330,8 +333,8 @@ void Endpoint::Core::free_incoming(IncomingMessage& message) {
   incoming_timers.remove(index);
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
-  if (message.half) --peer.half_messages;
-  touch(peer);
+  if (message.half) --peer.receives.half_messages;
+  touched.add(peer);
   incoming.free(index);
 }
 

@@ -29,15 +29,15 @@ Hint group_of(const wire::EnvelopePart& envelope, const PostedReceive& receive) 
 
 // False: nothing was done.
 bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
-  const std::uint64_t number = expand(packet.fragment->message, peer.next_to_process);
+  const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
   const wire::EnvelopePart& envelope = *packet.envelope;
   const std::size_t bytes = packet.payload.size();
-  if (number != peer.next_to_process || packet.fragment->fragment != 0 ||
-      envelope.length() != bytes || bytes > peer.fragment_bytes || descriptors.any_starved() ||
-      !peer.incoming.has_place_for(number)) {
+  if (number != peer.receives.next_to_process || packet.fragment->fragment != 0 ||
+      envelope.length() != bytes || bytes > peer.session.fragment_bytes ||
+      descriptors.any_starved() || !peer.receives.table.has_place_for(number)) {
     return false;
   }
-  const PostedReceive* receive = matching.match({.peer = id_of(peer),
+  const PostedReceive* receive = matching.match({.peer = peers.id_of(peer),
                                                  .number = number,
                                                  .channel = envelope.channel,
                                                  .tag = envelope.tag,
@@ -45,7 +45,7 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
                                                  .immediate = envelope.immediate});
   if (receive == nullptr) return false;
   note_unposted(*receive);
-  ++peer.next_to_process;
+  ++peer.receives.next_to_process;
   descriptors.note_processed(peer);
   const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
   if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
@@ -56,13 +56,13 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   const auto status =
       taken == bytes ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
   const bool was_set =
-      peer.incoming.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
+      peer.receives.table.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
   HAWSER_ASSERT(was_set);
   outbox.add_status(peer, number, status);
   outbox.schedule_soon(peer);
   const Hint hint = group_of(envelope, *receive);
   if (groups.note_complete(envelope.channel, hint)) raise_group(envelope.channel, hint);
-  if (peer.incoming.get(peer.next_to_process)) process_in_order(peer);
+  if (peer.receives.table.get(peer.receives.next_to_process)) process_in_order(peer);
   return true;
 }
 
@@ -75,16 +75,16 @@ void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& pa
   completion.kind = OperationKind::receive;
   completion.status = packet.payload.size() <= receive.bytes ? Status::ok : Status::truncated;
   completion.channel = envelope.channel;
-  completion.peer = id_of(peer);
+  completion.peer = peers.id_of(peer);
   completion.tag = envelope.tag;
   completion.bytes = std::min<std::uint64_t>(packet.payload.size(), receive.bytes);
   completion.message_bytes = packet.payload.size();
   completion.immediate = envelope.immediate;
   turn.complete(completion);
   if (!turn.tracing()) return;
-  TraceRecord record = traced(TraceKind::receive_completed, peer);
+  TraceRecord record = record_of(TraceKind::receive_completed, peer);
   record.operation = static_cast<std::uint64_t>(receive.operation);
-  record.message = expand(packet.fragment->message, peer.next_to_process);
+  record.message = expand(packet.fragment->message, peer.receives.next_to_process);
   record.bytes = static_cast<std::uint32_t>(packet.payload.size());
   record.cause = static_cast<std::uint8_t>(completion.status);
   turn.trace(record);

@@ -33,7 +33,7 @@ struct Overtaking {
 template <class Core>
 Overtaking overtaking_of(const Core& core, const Peer& peer) {
   Overtaking all;
-  for (const std::uint32_t index : peer.receive_paths) {
+  for (const std::uint32_t index : peer.paths.receiving) {
     if (index == kNoIndex) continue;
     const LocalNic& nic = core.nics[core.receive_paths.at(index).local_nic];
     if (nic.lanes == 1) continue;
@@ -49,8 +49,9 @@ Overtaking overtaking_of(const Core& core, const Peer& peer) {
 DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
   if (!message.all_sent) {
     const std::uint32_t missing = message.fragments - message.arrived.claimed();
-    return missing <= tail_fragments(peers.at(message.peer).fragment_bytes) ? DetectionLevel::tail
-                                                                            : DetectionLevel::bulk;
+    return missing <= tail_fragments(peers.at(message.peer).session.fragment_bytes)
+               ? DetectionLevel::tail
+               : DetectionLevel::bulk;
   }
   const bool gate =
       turn.tunables.recovery_gate != 0 && groups.awaits_last(message.channel, message.hint);
@@ -93,7 +94,7 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
   }
   message.expect_turn = message.backoff == 0 ? turn.number() : 0;
   const Peer& peer = peers.at(message.peer);
-  const Duration interval = detection_interval(peer, message) * peer.patience_eighths / 8;
+  const Duration interval = detection_interval(peer, message) * peer.receives.patience_eighths / 8;
   const Duration longest = std::max(milliseconds(turn.tunables.peer_timeout_ms) / 8, interval);
   message.expect_at =
       turn.now() + std::min(interval * (std::int64_t{1} << message.backoff), longest);
@@ -108,7 +109,7 @@ void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
 void Endpoint::Core::expire_expectation(IncomingMessage& message) {
   const std::uint32_t index = incoming.index_of(message);
   Peer& peer = peers.at(message.peer);
-  if (message.expect_at == kNever || peer.state != SessionState::ready) return;
+  if (message.expect_at == kNever || peer.session.state != SessionState::ready) return;
   if (turn.now() < message.expect_at ||
       turn.put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
     incoming_timers.update(index, message.expect_at);
@@ -143,7 +144,7 @@ void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_
   peer.response.sample(turn.now() - message.asked_at);
   grants.response.sample(turn.now() - message.asked_at);
   message.asked_at = Time{};
-  if (message.backoff > 0 && peer.patience_eighths > 8) --peer.patience_eighths;
+  if (message.backoff > 0 && peer.receives.patience_eighths > 8) --peer.receives.patience_eighths;
 }
 
 // A fragment came twice. If it had been requested, that was too early: be more patient with this
@@ -151,8 +152,8 @@ void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_
 void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
   if (fragment < message.requested_from) return;
   message.requested_from = kNoIndex;
-  peer.patience_eighths =
-      std::min(kMostPatience, peer.patience_eighths + peer.patience_eighths / 2);
+  peer.receives.patience_eighths =
+      std::min(kMostPatience, peer.receives.patience_eighths + peer.receives.patience_eighths / 2);
   expect(message, false);
 }
 

@@ -45,7 +45,7 @@ std::uint64_t fragments_awaited(const IncomingMessage& message) {
 }
 
 void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grantee) {
-  const std::uint64_t awaited = fragments_awaited(message) * peer.fragment_bytes;
+  const std::uint64_t awaited = fragments_awaited(message) * peer.session.fragment_bytes;
   grantee.awaited += awaited - message.awaited;
   message.awaited = awaited;
 }
@@ -70,8 +70,9 @@ GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
   const std::uint32_t left = message.fragments - std::min(message.may_come, message.fragments);
-  return left <= tail_fragments(peers.at(message.peer).fragment_bytes) ? GrantRank::tail
-                                                                       : GrantRank::ordinary;
+  return left <= tail_fragments(peers.at(message.peer).session.fragment_bytes)
+             ? GrantRank::tail
+             : GrantRank::ordinary;
 }
 
 // For a matched message: checks whether part of it needs a grant.
@@ -79,7 +80,7 @@ void Endpoint::Core::start_grants(IncomingMessage& message) {
   message.paced = message.no_room || message.may_come < message.fragments;
   if (!message.paced) return;
   Peer& peer = peers.at(message.peer);
-  if (peer.grantee == kNoIndex) {
+  if (peer.receives.grantee == kNoIndex) {
     if (grants.grantees.size() == 0) {
       watch_rings();  // earlier overruns don't count
       const Duration trip =
@@ -92,9 +93,9 @@ void Endpoint::Core::start_grants(IncomingMessage& message) {
     Grantee* grantee = grants.grantees.try_allocate(id);
     HAWSER_ASSERT(grantee != nullptr);  // there are as many as peers
     grantee->peer = message.peer;
-    peer.grantee = id.index;
+    peer.receives.grantee = id.index;
   }
-  ++grants.grantees.at(peer.grantee).messages;
+  ++grants.grantees.at(peer.receives.grantee).messages;
   regrade(message);
 }
 
@@ -103,18 +104,24 @@ void Endpoint::Core::leave_grants(IncomingMessage& message) {
   Peer& peer = peers.at(message.peer);
   message.paced = false;
   regrade(message);
-  if (--grants.grantees.at(peer.grantee).messages > 0) return;
-  grants.grantees.free(peer.grantee);
-  peer.grantee = kNoIndex;
+  if (--grants.grantees.at(peer.receives.grantee).messages > 0) return;
+  grants.grantees.free(peer.receives.grantee);
+  peer.receives.grantee = kNoIndex;
 }
 
-// A fragment of the message has come.
+// A fragment of a paced message has come, which shows how fast its peer is.
+void Endpoint::Core::count_granted(const IncomingMessage& message) {
+  const Peer& peer = peers.at(message.peer);
+  Grantee& grantee = grants.grantees.at(peer.receives.grantee);
+  grantee.came += peer.session.fragment_bytes;
+  grantee.pace = std::max(grantee.pace, 2 * grantee.came);
+}
+
+// More of the message may be granted now, and less of it is awaited.
 void Endpoint::Core::grant_progress(IncomingMessage& message) {
   if (!message.paced) return;
   const Peer& peer = peers.at(message.peer);
-  Grantee& grantee = grants.grantees.at(peer.grantee);
-  grantee.came += peer.fragment_bytes;
-  grantee.pace = std::max(grantee.pace, 2 * grantee.came);
+  Grantee& grantee = grants.grantees.at(peer.receives.grantee);
   const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;
   if (wants != grants.by_age.contains(message)) return regrade(message);
   recount_awaited(message, peer, grantee);
@@ -125,7 +132,7 @@ void Endpoint::Core::grant_progress(IncomingMessage& message) {
 void Endpoint::Core::regrade(IncomingMessage& message) {
   const std::uint32_t index = incoming.index_of(message);
   const Peer& peer = peers.at(message.peer);
-  Grantee& grantee = grants.grantees.at(peer.grantee);
+  Grantee& grantee = grants.grantees.at(peer.receives.grantee);
   recount_awaited(message, peer, grantee);
   const bool wants =
       message.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
@@ -173,7 +180,7 @@ void Endpoint::Core::begin_pace(Grantee& grantee) {
   grantee.backlog = grantee.awaited;
   grantee.came = 0;
   grantee.due = turn.now() + std::max(overdue, queued) * 2;
-  touch(peer);
+  touched.add(peer);
 }
 
 void Endpoint::Core::end_pace(Grantee& grantee) {
@@ -198,12 +205,12 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   Peer& peer = peers.at(grantee.peer);
   const std::uint32_t from =
       is_stopped(message) ? message.arrived.first_missing() : message.may_come;
-  const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.fragment_bytes, 1);
+  const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.session.fragment_bytes, 1);
   // A stopped sender may send its unscheduled bytes anew, whatever the grant says.
   const auto up_to = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
   // A grant behind many awaited bytes would measure those.
-  if (message.asked_at == Time{} && message.awaited <= count * peer.fragment_bytes) {
+  if (message.asked_at == Time{} && message.awaited <= count * peer.session.fragment_bytes) {
     message.asked_at = turn.now();
     message.asked_from = from;
     message.asked_to = up_to;
@@ -228,7 +235,7 @@ void Endpoint::Core::grant_oldest() {
   for (int i = 0; i < kMostQuiet && !grants.by_age.empty(); ++i) {
     const std::uint32_t index = grants.by_age.front();
     IncomingMessage& message = incoming.at(index);
-    Grantee& grantee = grants.grantees.at(peers.at(message.peer).grantee);
+    Grantee& grantee = grants.grantees.at(peers.at(message.peer).receives.grantee);
     if (!grantee.is_quiet()) {
       if (message.awaited <= part / 2 && grantee.may_have_more()) {
         grant(grantee, message, std::min(part, grantee.pace) - message.awaited);
@@ -257,7 +264,7 @@ void Endpoint::Core::give_grants() {
       std::uint64_t bytes = std::min(step, grantee.pace - std::min(grantee.pace, grantee.awaited));
       if (!is_stopped(message)) {
         bytes = std::min(bytes, std::uint64_t{grant_limit(message) - message.may_come} *
-                                    peers.at(grantee.peer).fragment_bytes);
+                                    peers.at(grantee.peer).session.fragment_bytes);
       }
       if (bytes > grants.budget.room()) return grants.budget.on_short();
       queue.remove(grants.grantees, index);  // its next turn comes after the others'

@@ -33,7 +33,7 @@ namespace {
 // from here on; unpick_packed takes that back.
 bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
                                  TxPacket& packet) {
-  if (turn.tunables.pack_messages == 0 || pick.again || peer.to_send.empty()) return false;
+  if (turn.tunables.pack_messages == 0 || pick.again || peer.sends.to_send.empty()) return false;
   OutgoingMessage& first = outgoing.at(pick.message);
   if (!may_share(first)) return false;
   const std::size_t limit =
@@ -44,15 +44,15 @@ bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& wri
            message.next_fragment == 0 && row.has_room_for(message.bytes);
   };
   if (!row.add_first(payload_of(peer, first, 0))) return false;
-  while (!peer.to_send.empty()) {
-    OutgoingMessage& message = outgoing.at(peer.to_send.front());
+  while (!peer.sends.to_send.empty()) {
+    OutgoingMessage& message = outgoing.at(peer.sends.to_send.front());
     if (!joins(message)) break;
     row.add(to_wire(message.number), envelope_of(message), payload_of(peer, message, 0));
     ++message.next_fragment;
     ++message.in_flight;
     turn.counters.data_bytes_sent += message.bytes;
     ++pick.more;
-    peer.to_send.pop_front(outgoing);
+    peer.sends.to_send.pop_front(outgoing);
   }
   if (pick.more == 0) return false;
   ++first.in_flight;
@@ -75,13 +75,14 @@ void Endpoint::Core::record_packed(const Pick& pick, SentPacket& record) {
 void Endpoint::Core::unpick_packed(Peer& peer, const Pick& pick) {
   const std::uint64_t first = outgoing.at(pick.message).number;
   for (std::uint64_t number = first + pick.more + 1; number-- != first;) {
-    const auto index = peer.outgoing.get(number);
+    const auto index = peer.sends.table.get(number);
     HAWSER_ASSERT(index.has_value());  // nothing has happened to it since
     OutgoingMessage& message = outgoing.at(*index);
     message.next_fragment = 0;
     --message.in_flight;
     turn.counters.data_bytes_sent -= message.bytes;
-    if (!peer.to_send.contains(outgoing, *index)) peer.to_send.push_front(outgoing, *index);
+    if (!peer.sends.to_send.contains(outgoing, *index))
+      peer.sends.to_send.push_front(outgoing, *index);
   }
 }
 

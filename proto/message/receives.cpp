@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receives: posting, matching in the order of message numbers, completion.
 //
-// Invariants: numbers below next_to_process were processed, in order. peer.posted_receives counts
-// the receives posted for exactly that peer. peer.open_receives counts the matched messages that
-// are not whole.
+// Invariants: numbers below next_to_process were processed, in order. peer.receives.posted counts
+// the receives posted for exactly that peer, and peer.receives.open the matched messages that are
+// not whole.
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
@@ -24,9 +24,9 @@ UnexpectedEntry Endpoint::Core::unexpected_entry(const IncomingMessage& message,
 
 void Endpoint::Core::process_in_order(Peer& peer) {
   for (;;) {
-    const auto entry = peer.incoming.get(peer.next_to_process);
+    const auto entry = peer.receives.table.get(peer.receives.next_to_process);
     if (!entry) break;
-    ++peer.next_to_process;
+    ++peer.receives.next_to_process;
     descriptors.note_processed(peer);
     if (is_finished_entry(*entry)) continue;  // a tombstone
     process(incoming.at(*entry));
@@ -61,7 +61,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
     message.hint = receive.options.hint;
     message.hint.priority = std::max(priority, message.hint.priority);
   }
-  ++peer.open_receives;
+  ++peer.receives.open;
   payloads.for_each(message.first_chunk,
                     [&](std::uint64_t begin, std::span<const std::byte> bytes) {
                       place(message, begin, bytes.data(), bytes.size());
@@ -70,7 +70,7 @@ void Endpoint::Core::match(IncomingMessage& message, const PostedReceive& receiv
   if (message.arrived.complete()) return arrived_whole(message);
   start_grants(message);
   expect(message, true);
-  touch(peer);
+  touched.add(peer);
 }
 
 void Endpoint::Core::post_receive(const ReceiveRequest& request) {
@@ -88,8 +88,8 @@ void Endpoint::Core::post_receive(const ReceiveRequest& request) {
   } else {
     if (request.peer != kAnyPeer) {
       Peer& peer = peers.at(peer_place(request.peer));
-      ++peer.posted_receives;
-      touch(peer);
+      ++peer.receives.posted;
+      touched.add(peer);
     }
     if (descriptors.any_starved()) descriptors.note_waiting_receive(request.peer);
   }
@@ -149,15 +149,15 @@ void Endpoint::Core::put_back(IncomingMessage& message) {
 void Endpoint::Core::note_unposted(const PostedReceive& receive) {
   if (receive.peer == kAnyPeer) return;
   Peer& peer = peers.at(peer_place(receive.peer));
-  HAWSER_ASSERT(peer.posted_receives > 0);
-  --peer.posted_receives;
-  touch(peer);
+  HAWSER_ASSERT(peer.receives.posted > 0);
+  --peer.receives.posted;
+  touched.add(peer);
 }
 
 void Endpoint::Core::complete_receive(const IncomingMessage& message, Status status) {
   if (turn.tracing()) {
-    trace_receive(TraceKind::receive_completed, message, static_cast<std::uint8_t>(status),
-                  kNoTraceIndex, 0);
+    reporter.trace_receive(TraceKind::receive_completed, message, static_cast<std::uint8_t>(status),
+                           kNoTraceIndex, 0);
   }
   Completion completion;
   completion.operation = message.operation;

@@ -35,36 +35,28 @@ bool ends_session(Status status) {
 
 // Sets the fields that depend on the session, which are known only once it is ready.
 void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
-  const std::uint64_t size = peer.fragment_bytes;
+  const std::uint64_t size = peer.session.fragment_bytes;
   const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
   message.fragments = static_cast<std::uint32_t>(count);
-  message.may_send = unscheduled_fragments(message.bytes, message.fragments, peer.fragment_bytes,
-                                           unscheduled_bytes, message.options.hint);
+  message.may_send =
+      unscheduled_fragments(message.bytes, message.fragments, peer.session.fragment_bytes,
+                            unscheduled_bytes, message.options.hint);
 }
 
 void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
   if (message.next_fragment < message.may_send && !message.stopped && !message.finished &&
-      message.cancel != Cancel::asked && !peer.to_send.contains(outgoing, index)) {
+      message.cancel != Cancel::asked && !peer.sends.to_send.contains(outgoing, index)) {
     // Higher priority first; first come, first served within one.
-    std::uint32_t before = peer.to_send.front();
+    std::uint32_t before = peer.sends.to_send.front();
     if (message.options.hint.priority == 0) before = kNoIndex;
     while (before != kNoIndex &&
            outgoing.at(before).options.hint.priority >= message.options.hint.priority) {
-      before = peer.to_send.next(outgoing, before);
+      before = peer.sends.to_send.next(outgoing, before);
     }
-    peer.to_send.insert_before(outgoing, before, index);
+    peer.sends.to_send.insert_before(outgoing, before, index);
   }
-  want_to_send_more(peer);
-}
-
-// Puts the peer on the list of senders if it has something to send. Called for new data, and when a
-// block may have ended.
-void Endpoint::Core::want_to_send_more(Peer& peer) {
-  if (peer.state == SessionState::ready && (!peer.to_send.empty() || !peer.retransmits.empty()) &&
-      !senders.contains(peer)) {
-    senders.push_back(peers, index_of(peer));
-  }
+  senders.want(peer);
 }
 
 // The caller moves the floor when it has finished all that it has to.
@@ -74,11 +66,11 @@ void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
   const std::uint32_t index = outgoing.index_of(message);
   message.finished = true;
   message.result = status;
-  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  if (peer.sends.to_send.contains(outgoing, index)) peer.sends.to_send.remove(outgoing, index);
   outgoing_timers.remove(index);
   message.ask_at = kNever;
   drop_retransmits(peer, message);
-  peer.outgoing.erase(message.number);
+  peer.sends.table.erase(message.number);
   --peer.open_sends;
   if (status == Status::ok || status == Status::truncated) ++turn.counters.messages_sent;
   turn.progress();
@@ -94,14 +86,14 @@ void Endpoint::Core::release_send(OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
-  touch(peer);
+  touched.add(peer);
   outgoing.free(outgoing.index_of(message));
 }
 
 void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released) {
   if (turn.tracing()) {
-    trace_send(TraceKind::send_completed, message, static_cast<std::uint8_t>(message.result),
-               released ? 1 : 0);
+    reporter.trace_send(TraceKind::send_completed, message,
+                        static_cast<std::uint8_t>(message.result), released ? 1 : 0);
   }
   Completion completion;
   completion.operation = message.operation;
@@ -123,10 +115,10 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
 }
 
 void Endpoint::Core::advance_floor(Peer& peer) {
-  const std::uint64_t floor = peer.outgoing.first(peer.next_number);
-  if (floor == peer.floor) return;
-  peer.floor = floor;
-  peer.outgoing.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
+  const std::uint64_t floor = peer.sends.table.first(peer.sends.next_number);
+  if (floor == peer.sends.floor) return;
+  peer.sends.floor = floor;
+  peer.sends.table.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
 
 void Endpoint::Core::reap() {
@@ -150,7 +142,7 @@ void Endpoint::Core::reap() {
 void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
   message.stopped = true;
-  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  if (peer.sends.to_send.contains(outgoing, index)) peer.sends.to_send.remove(outgoing, index);
   consider_asking(message);
 }
 
@@ -164,7 +156,7 @@ Status Endpoint::Core::cancel_send(OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
   const std::uint32_t index = outgoing.index_of(message);
   message.cancel = Cancel::asked;
-  if (peer.to_send.contains(outgoing, index)) peer.to_send.remove(outgoing, index);
+  if (peer.sends.to_send.contains(outgoing, index)) peer.sends.to_send.remove(outgoing, index);
   message.ask_interval = Duration{};
   message.ask_at = kNever;
   consider_asking(message);
@@ -183,14 +175,14 @@ void Endpoint::Core::cancel_refused(Peer& peer, OutgoingMessage& message) {
 
 void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
   for (const wire::StatusEntry& entry : view.entries) {
-    const std::uint64_t first = expand(entry.message, peer.next_number);
+    const std::uint64_t first = expand(entry.message, peer.sends.next_number);
     // A status of messages that were never sent: believe nothing of it.
-    if (before(peer.next_number, first + entry.run)) {
-      drop(DropReason::bad_field);
+    if (before(peer.sends.next_number, first + entry.run)) {
+      reporter.drop(DropReason::bad_field);
       break;
     }
     for (std::uint64_t number = first; number != first + entry.run; ++number) {
-      const auto index = peer.outgoing.get(number);  // none: already final
+      const auto index = peer.sends.table.get(number);  // none: already final
       if (index) apply_status(peer, outgoing.at(*index), entry.status);
     }
   }
@@ -200,7 +192,7 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
 void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
                                   wire::MessageStatus status) {
   if (turn.tracing()) {
-    trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
+    reporter.trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
   }
   message.moved = coarse(turn.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
@@ -210,7 +202,7 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
       return finish_send(
           message, message.options.level == Level::delivered ? Status::truncated : Status::ok);
     case wire::MessageStatus::cancelled:
-      if (message.cancel != Cancel::asked) return drop(DropReason::bad_field);
+      if (message.cancel != Cancel::asked) return reporter.drop(DropReason::bad_field);
       return finish_send(message, Status::cancelled);
     case wire::MessageStatus::matched: return cancel_refused(peer, message);
     case wire::MessageStatus::accepted:
@@ -225,19 +217,19 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
 }
 
 void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
-  const std::uint64_t number = expand(grant.message, peer.next_number);
+  const std::uint64_t number = expand(grant.message, peer.sends.next_number);
   if (turn.tracing()) {
-    TraceRecord record = traced(TraceKind::grant_received, peer);
+    TraceRecord record = record_of(TraceKind::grant_received, peer);
     record.message = number;
     record.fragment = grant.from;
     record.detail = grant.up_to;
     turn.trace(record);
   }
-  const auto index = peer.outgoing.get(number);
+  const auto index = peer.sends.table.get(number);
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
   if (grant.up_to > message.fragments || grant.from > grant.up_to) {
-    return drop(DropReason::bad_field);
+    return reporter.drop(DropReason::bad_field);
   }
   message.moved = coarse(turn.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
@@ -268,18 +260,18 @@ void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t 
     record->retransmit = id.index;
     record->retransmit_generation = id.generation;
   }
-  peer.retransmits.push_back(retransmits, id.index);
+  peer.sends.retransmits.push_back(retransmits, id.index);
   OutgoingMessage& owner = outgoing.at(message.index);
   ++owner.queued;
   if (owner.cancel != Cancel::asked) owner.ask_at = kNever;
-  want_to_send_more(peer);
+  senders.want(peer);
 }
 
 void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
   OutgoingMessage& message = outgoing.at(retransmits.at(index).message.index);
   HAWSER_ASSERT(message.queued > 0);
   --message.queued;
-  peer.retransmits.remove(retransmits, index);
+  peer.sends.retransmits.remove(retransmits, index);
   retransmits.free(index);
 }
 
@@ -287,8 +279,8 @@ void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
 // the peer could not rest.
 void Endpoint::Core::drop_retransmits(Peer& peer, const OutgoingMessage& message) {
   const std::uint32_t index = outgoing.index_of(message);
-  for (std::uint32_t entry = peer.retransmits.front(); message.queued > 0;) {
-    const std::uint32_t following = peer.retransmits.next(retransmits, entry);
+  for (std::uint32_t entry = peer.sends.retransmits.front(); message.queued > 0;) {
+    const std::uint32_t following = peer.sends.retransmits.next(retransmits, entry);
     if (retransmits.at(entry).message.index == index) drop_retransmit(peer, entry);
     entry = following;
   }
@@ -324,14 +316,14 @@ struct Wanted {
 // fragment is not in flight at all.
 void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   ++turn.counters.requests_received;
-  const std::uint64_t number = expand(request.message, peer.next_number);
+  const std::uint64_t number = expand(request.message, peer.sends.next_number);
   if (turn.tracing()) {
-    TraceRecord record = traced(TraceKind::request_received, peer);
+    TraceRecord record = record_of(TraceKind::request_received, peer);
     record.message = number;
     record.fragment = request.base;
     turn.trace(record);
   }
-  const auto index = peer.outgoing.get(number);
+  const auto index = peer.sends.table.get(number);
   if (!index) return;
   OutgoingMessage& message = outgoing.at(*index);
   message.moved = coarse(turn.now());
@@ -351,7 +343,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
       if (!wanted.take(record.packed ? 0 : record.fragment)) continue;
       // The gap rule judges it, when this turn has read everything that arrived.
       record.requested = true;
-      path.any_requested = path.acked_in_turn = peer.acked_in_turn = true;
+      path.any_requested = path.acked_in_turn = peer.silence.acked_in_turn = true;
     }
   });
   if (wanted.empty()) return;
@@ -361,7 +353,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
     outgoing_timers.update(*index, turn.now());
     return;
   }
-  peer.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
+  peer.sends.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
     if (retransmits.at(entry).message == id) (void)wanted.take(retransmits.at(entry).fragment);
   });
   for (std::size_t w = 0; w < wanted.words.size(); ++w) {
@@ -369,6 +361,7 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
       const std::uint64_t fragment =
           std::uint64_t{request.base} + 64 * w + static_cast<unsigned>(std::countr_zero(left));
       if (fragment >= message.next_fragment) return;  // not sent yet: it will be
+      if (retransmits.available() <= retransmits.capacity() / 2) return;
       queue_retransmit(peer, id, static_cast<std::uint32_t>(fragment), nullptr);
     }
   }
@@ -381,7 +374,7 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
   const bool cancels = message.cancel == Cancel::asked;
   const bool busy = !cancels && (message.in_flight > 0 || message.queued > 0 ||
                                  (message.next_fragment < message.may_send && !message.stopped));
-  if (busy || peer.state != SessionState::ready) {
+  if (busy || peer.session.state != SessionState::ready) {
     message.ask_at = kNever;
     return;
   }
@@ -401,7 +394,8 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
 
 void Endpoint::Core::ask_status(OutgoingMessage& message) {
   Peer& peer = peers.at(message.peer);
-  if (message.finished || message.ask_at == kNever || peer.state != SessionState::ready) return;
+  if (message.finished || message.ask_at == kNever || peer.session.state != SessionState::ready)
+    return;
   if (turn.now() < message.ask_at) {
     outgoing_timers.update(outgoing.index_of(message), message.ask_at);
     return;

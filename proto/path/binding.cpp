@@ -39,28 +39,29 @@ constexpr Duration kLeastIdle = milliseconds(1);
 
 // Computed anew whenever an address of either end is learned.
 void Endpoint::Core::pair_nics(Peer& peer) {
-  const NicPairs pairs({nics.size(), peer.remote_nics, endpoint_id < peer.remote_id},
-                       turn.tunables.max_path_slots,
-                       [&](std::size_t local, std::size_t remote_nic) {
-                         return sender.can_address(peer, local, remote_nic);
-                       });
-  peer.pairs = pairs.all();
-  peer.pair_count = static_cast<std::uint8_t>(pairs.size());
+  const NicPairs pairs(
+      {nics.size(), peer.session.remote_nics, endpoint_id < peer.identity.remote_id},
+      turn.tunables.max_path_slots, [&](std::size_t local, std::size_t remote_nic) {
+        return sender.can_address(peer, local, remote_nic);
+      });
+  peer.slots.pairs = pairs.all();
+  peer.paths.pair_count = static_cast<std::uint8_t>(pairs.size());
 }
 
 // An address has changed while slots are bound. Slots that now stand for another pair, or for none,
 // are freed, and their paths begin anew.
 void Endpoint::Core::pair_anew(Peer& peer) {
-  const auto old = peer.pairs;
-  const std::uint32_t old_count = peer.pair_count;
+  const auto old = peer.slots.pairs;
+  const std::uint32_t old_count = peer.paths.pair_count;
   pair_nics(peer);
-  if (peer.pairs == old && peer.pair_count == old_count) return;
-  for (std::uint32_t slot = 0; slot < std::max<std::uint32_t>(old_count, peer.pair_count); ++slot) {
+  if (peer.slots.pairs == old && peer.paths.pair_count == old_count) return;
+  for (std::uint32_t slot = 0; slot < std::max<std::uint32_t>(old_count, peer.paths.pair_count);
+       ++slot) {
     const bool was = slot < old_count;
-    const bool is = slot < peer.pair_count;
-    if (was && is && old[slot] == peer.pairs[slot]) continue;
+    const bool is = slot < peer.paths.pair_count;
+    if (was && is && old[slot] == peer.slots.pairs[slot]) continue;
     if (Path* path = path_of(peer, slot)) release_path(peer, *path);
-    ++peer.generations[slot];
+    ++peer.slots.generations[slot];
     if (is) set_unproven(peer, slot);
   }
 }
@@ -68,8 +69,8 @@ void Endpoint::Core::pair_anew(Peer& peer) {
 // The order in which a peer's first slots are bound: the home slots, half of the slots apart, then
 // those that follow the first of them.
 std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t place) const {
-  const std::uint32_t count = peer.pair_count;
-  const std::uint64_t mixed = ((endpoint_id + peer.remote_id) * 0x9e3779b97f4a7c15u) >> 32;
+  const std::uint32_t count = peer.paths.pair_count;
+  const std::uint64_t mixed = ((endpoint_id + peer.identity.remote_id) * 0x9e3779b97f4a7c15u) >> 32;
   const auto home = static_cast<std::uint32_t>((mixed * count) >> 32);
   const std::uint32_t half = (count + 1) / 2;
   if (place == 1) return (home + half) % count;
@@ -78,10 +79,10 @@ std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t plac
 
 // A session begins.
 void Endpoint::Core::open_paths(Peer& peer) {
-  peer.unproven = 0;
-  peer.epochs.fill(epoch_of(peer.path_start));
-  for (std::uint32_t i = 0; i < peer.pair_count; ++i) ++peer.generations[i];
-  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
+  peer.paths.unproven = 0;
+  peer.slots.epochs.fill(epoch_of(peer.slots.path_start));
+  for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) ++peer.slots.generations[i];
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count); ++i) {
     (void)bind_slot(peer, slot_in_order(peer, i), false);
   }
 }
@@ -90,28 +91,29 @@ void Endpoint::Core::open_paths(Peer& peer) {
 // numbers, so that reports about old numbers are not believed of these. A path must be proven first
 // if its NIC is away, or was since, or has moved. Events already reported are not repeated.
 void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
-  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
-    if (is_newer(nics[peer.pairs[i].local].changed, known_news)) set_unproven(peer, i);
+  for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
+    if (is_newer(nics[peer.slots.pairs[i].local].changed, known_news)) set_unproven(peer, i);
   }
-  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.pair_count); ++i) {
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count); ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
-    (void)bind_slot(peer, slot, !is_newer(nics[peer.pairs[slot].local].fell, known_news));
+    (void)bind_slot(peer, slot, !is_newer(nics[peer.slots.pairs[slot].local].fell, known_news));
   }
 }
 
 // Something has happened to a NIC: paths bound to it later must be proven.
 void Endpoint::Core::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
-  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
-    if ((ours ? peer.pairs[i].local : peer.pairs[i].remote) == nic) set_unproven(peer, i);
+  for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
+    if ((ours ? peer.slots.pairs[i].local : peer.slots.pairs[i].remote) == nic)
+      set_unproven(peer, i);
   }
 }
 
 // Binds a first slot. `told`: if it is DOWN, that is known already. Null: no memory.
 Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
-  const bool doubted = (peer.unproven >> slot & 1) != 0;
-  Path* path = bind_path(peer, slot, peer.pairs[slot].local, peer.pairs[slot].remote);
+  const bool doubted = (peer.paths.unproven >> slot & 1) != 0;
+  Path* path = bind_path(peer, slot, peer.slots.pairs[slot].local, peer.slots.pairs[slot].remote);
   if (path == nullptr) return nullptr;
-  peer.unproven = static_cast<std::uint16_t>(peer.unproven & ~(1u << slot));
+  peer.paths.unproven = static_cast<std::uint16_t>(peer.paths.unproven & ~(1u << slot));
   const bool away = is_away(peer, *path);
   if (!away && !doubted) return path;
   if (told) {
@@ -127,7 +129,7 @@ Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
 
 // Whether one of its NICs is down, as its driver reports.
 bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
-  return !nics[path.local_nic].up || !is_up(peer, path.remote_nic);
+  return !nics[path.local_nic].up || !peers.is_up(peer, path.remote_nic);
 }
 
 // Binds a pair other than those that a session begins with. It is DOWN until proven. It takes slot
@@ -135,12 +137,12 @@ bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
 Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                                   std::uint32_t at) {
   if (at == kNoIndex) {
-    for (at = peer.pair_count; at < turn.tunables.max_path_slots; ++at) {
-      if (peer.paths[at] == kNoIndex) break;
+    for (at = peer.paths.pair_count; at < turn.tunables.max_path_slots; ++at) {
+      if (peer.paths.indices[at] == kNoIndex) break;
     }
     if (at == turn.tunables.max_path_slots) return nullptr;
   }
-  ++peer.generations[at];
+  ++peer.slots.generations[at];
   Path* path = bind_path(peer, at, local, remote_nic);
   if (path == nullptr) return nullptr;
   path->state = PathState::down;
@@ -158,16 +160,16 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
     path->balance_bytes = std::max(path->balance_bytes, other.balance_bytes);
   });
   begin_epoch(peer, slot);
-  peer.paths[slot] = id.index;
-  peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
+  peer.paths.indices[slot] = id.index;
+  peer.paths.bound = static_cast<std::uint16_t>(peer.paths.bound | 1u << slot);
   ControlRoutes::forget_slot(peer, slot);
   path->slot = static_cast<std::uint8_t>(slot);
-  path->generation = peer.generations[slot];
+  path->generation = peer.slots.generations[slot];
   path->local_nic = local;
   path->remote_nic = remote_nic;
   path->heard_at = turn.now();
-  path->resumed = peer.path_start != turn.tunables.initial_sequence;
-  path->sent.start(peer.path_start);
+  path->resumed = peer.slots.path_start != turn.tunables.initial_sequence;
+  path->sent.start(peer.slots.path_start);
   path->oldest = path->sent.base();
   path->response = ResponseTime(peer.response.smoothed());
   path->window = fresh_window(peer, local);
@@ -195,15 +197,15 @@ CongestionController Endpoint::Core::fresh_window(const Peer& peer, std::size_t 
 
 void Endpoint::Core::release_path(Peer& peer, Path& path) {
   evacuate(peer, path);
-  if (before(peer.path_start, path.sent.next())) peer.path_start = path.sent.next();
+  if (before(peer.slots.path_start, path.sent.next())) peer.slots.path_start = path.sent.next();
   path.sent.clear(sent_blocks);
-  peer.paths[path.slot] = kNoIndex;
-  peer.bound = static_cast<std::uint16_t>(peer.bound & ~(1u << path.slot));
-  if (path.slot < peer.pair_count && path.state != PathState::up) {
+  peer.paths.indices[path.slot] = kNoIndex;
+  peer.paths.bound = static_cast<std::uint16_t>(peer.paths.bound & ~(1u << path.slot));
+  if (path.slot < peer.paths.pair_count && path.state != PathState::up) {
     set_unproven(peer, path.slot);
   }
   // The next bridge there may have another pair.
-  if (path.slot < peer.pair_count && path.bridge) ++peer.generations[path.slot];
+  if (path.slot < peer.paths.pair_count && path.bridge) ++peer.slots.generations[path.slot];
   if (path.for_bulk) --bulk_paths;
   paths.free(paths.index_of(path));
 }
@@ -212,12 +214,12 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
 Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
   std::uint32_t best = kNoIndex;
   int best_rank = proven_only ? 1 : 3;
-  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
+  for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
-    if (peer.paths[slot] != kNoIndex) continue;
-    const NicPair pair = peer.pairs[slot];
-    const bool away = !nics[pair.local].up || !is_up(peer, pair.remote);
-    const int rank = away ? 2 : (peer.unproven >> slot & 1) != 0 ? 1 : 0;
+    if (peer.paths.indices[slot] != kNoIndex) continue;
+    const NicPair pair = peer.slots.pairs[slot];
+    const bool away = !nics[pair.local].up || !peers.is_up(peer, pair.remote);
+    const int rank = away ? 2 : (peer.paths.unproven >> slot & 1) != 0 ? 1 : 0;
     if (rank >= best_rank) continue;
     best = slot;
     best_rank = rank;
@@ -228,7 +230,7 @@ Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
 // A message of so many fragments is about to be sent.
 void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
   if (fragments <= kFewPackets * kHomePaths) return;
-  peer.crowded_at = turn.now();
+  peer.paths.crowded_at = turn.now();
   while (!all_bound(peer) && bind_for_data(peer) != nullptr) {
   }
 }
@@ -242,13 +244,13 @@ std::uint64_t Endpoint::Core::crowd_bytes(const Peer& peer, std::uint64_t want_b
 // if one can be bound for that.
 Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
   if (chosen != nullptr && chosen->bytes_in_flight < crowd_bytes(peer, want_bytes)) return nullptr;
-  peer.crowded_at = turn.now();
+  peer.paths.crowded_at = turn.now();
   return all_bound(peer) ? nullptr : bind_for_data(peer);
 }
 
 bool Endpoint::Core::all_bound(const Peer& peer) const {
-  const auto end = peer.paths.begin() + peer.pair_count;
-  return std::find(peer.paths.begin(), end, kNoIndex) == end;
+  const auto end = peer.paths.indices.begin() + peer.paths.pair_count;
+  return std::find(peer.paths.indices.begin(), end, kNoIndex) == end;
 }
 
 // Binds a path that is UP. Null: there is none, or too many peers have bulk. The latter doesn't
@@ -280,29 +282,30 @@ std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
 // Called at the end of a turn. A path bound because others are silent probes the peer at once: the
 // answer is the evidence against them.
 void Endpoint::Core::tend_paths(Peer& peer) {
-  if (peer.state != SessionState::ready) return;
+  if (peer.session.state != SessionState::ready) return;
   const std::uint32_t answering = count_answering(peer);
-  if (answering < std::min<std::uint32_t>(kHomePaths, peer.pair_count)) {
+  if (answering < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count)) {
     Path* path = bind_next(peer, answering > 0);
     if (path == nullptr || path->state != PathState::up) return;
-    peer.crowded_at = turn.now();
+    peer.paths.crowded_at = turn.now();
     bool awaited = false;
     for_each_path(peer, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
     if (awaited && send_probe(peer, *path, false)) arm_pto(*path);
-    want_to_send_more(peer);
+    senders.want(peer);
     return;
   }
-  if (turn.now() < peer.trim_at) return;
+  if (turn.now() < peer.paths.trim_at) return;
   const Duration quiet = std::max(milliseconds(turn.tunables.rest_after_ms), kLeastIdle);
   // While a path to release has something in flight, every turn looks at it again.
-  if (release_idle(peer, turn.now() - quiet, answering)) peer.trim_at = turn.now() + quiet / 4;
+  if (release_idle(peer, turn.now() - quiet, answering))
+    peer.paths.trim_at = turn.now() + quiet / 4;
 }
 
 // Releases paths that were not needed since `since`, as a rest would. False: some of them are busy.
 bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
   bool all = true;
-  for (std::uint32_t i = kHomePaths; i < peer.pair_count; ++i) {
-    if (answering <= kHomePaths || peer.crowded_at >= since) break;
+  for (std::uint32_t i = kHomePaths; i < peer.paths.pair_count; ++i) {
+    if (answering <= kHomePaths || peer.paths.crowded_at >= since) break;
     Path* path = path_of(peer, slot_in_order(peer, i));
     if (path == nullptr || path->state != PathState::up) continue;
     if (path->packets_in_flight > 0) {
@@ -312,11 +315,11 @@ bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answerin
     if (path->unanswered < kDoubted) --answering;
     release_path(peer, *path);
   }
-  for (std::uint32_t& index : peer.receive_paths) {
+  for (std::uint32_t& index : peer.paths.receiving) {
     if (index == kNoIndex) continue;
     const ReceivePath& path = receive_paths.at(index);
     if (path.ack_due || path.largest_arrival >= since) continue;
-    peer.receive_generations[path.slot] = path.generation;
+    peer.slots.receive_generations[path.slot] = path.generation;
     receive_paths.free(index);
     index = kNoIndex;
   }

@@ -23,7 +23,7 @@ PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
   });
   for_each_path(peer, [&](const Path& path) {
     // A driver has reported these dead: their paths add nothing.
-    if (!nics[path.local_nic].up || !is_up(peer, path.remote_nic)) return;
+    if (!nics[path.local_nic].up || !peers.is_up(peer, path.remote_nic)) return;
     const auto bit = static_cast<std::uint16_t>(1u << path.local_nic);
     if (path.state == PathState::up) {
       const Time doubted =
@@ -42,13 +42,15 @@ PeerEvidence Endpoint::Core::evidence_of(Peer& peer) {
 }
 
 void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
-  const VerdictJudge::OfPeer found = judge.judge(evidence_of(peer), index_of(peer));
-  Verdict verdict{.reason = Reason::witnesses, .peer = id_of(peer), .endpoint_id = peer.remote_id};
-  for (std::uint32_t remote = 0; remote < peer.remote_nics; ++remote) {
+  const VerdictJudge::OfPeer found = judge.judge(evidence_of(peer), peer.index);
+  Verdict verdict{.reason = Reason::witnesses,
+                  .peer = peers.id_of(peer),
+                  .endpoint_id = peer.identity.remote_id};
+  for (std::uint32_t remote = 0; remote < peer.session.remote_nics; ++remote) {
     verdict.remote_nic = static_cast<std::uint8_t>(remote);
     verdict.blame = Blame::remote_nic;
     verdict.nic = 0;
-    const bool told = !is_up(peer, remote);
+    const bool told = !peers.is_up(peer, remote);
     verdict.reason = told ? Reason::peer_said : Reason::witnesses;
     if (told || (found.dead >> remote & 1) != 0) {
       verdicts.support(verdict, turn.now());
@@ -66,7 +68,7 @@ void Endpoint::Core::support_by_peer(Peer& peer, const VerdictJudge& judge) {
 bool Endpoint::Core::any_session() {
   for (std::uint32_t i = 0; i < peers.used(); ++i) {
     if (!peers.is_known(i)) continue;
-    const auto state = peers.is_awake(i) ? peers.at(i).state : peers.resting(i).state;
+    const auto state = peers.is_awake(i) ? peers.at(i).session.state : peers.resting(i).state;
     if (state == SessionState::ready) return true;
   }
   return false;
@@ -88,7 +90,7 @@ Reason Endpoint::Core::contradiction(const Verdict& verdict, std::uint16_t alive
     return same_session ? Reason::none : Reason::session_ended;
   }
   Peer& peer = peers.at(index);
-  if (peer.state != SessionState::ready || peer.remote_id != verdict.endpoint_id) {
+  if (peer.session.state != SessionState::ready || peer.identity.remote_id != verdict.endpoint_id) {
     return Reason::session_ended;
   }
   if (verdict.reason == Reason::peer_said) return Reason::peer_said;
@@ -105,9 +107,9 @@ void Endpoint::Core::judge_paths() {
   bool any_down = false;
   std::uint32_t ready = 0;
   for_each_peer([&](Peer& peer) {
-    if (peer.state != SessionState::ready) return;
+    if (peer.session.state != SessionState::ready) return;
     ++ready;
-    judge.see(evidence_of(peer), index_of(peer));
+    judge.see(evidence_of(peer), peer.index);
     for_each_path(peer, [&](const Path& path) { any_down |= path.state != PathState::up; });
   });
   const std::uint16_t dead = judge.dead_local();
@@ -117,7 +119,7 @@ void Endpoint::Core::judge_paths() {
     if (!nics[nic].up || (dead >> nic & 1) != 0) verdicts.support(verdict, turn.now());
   }
   for_each_peer([&](Peer& peer) {
-    if (peer.state == SessionState::ready) support_by_peer(peer, judge);
+    if (peer.session.state == SessionState::ready) support_by_peer(peer, judge);
   });
   const std::uint16_t alive = judge.alive_local();
   const bool moving = verdicts.settle(

@@ -80,11 +80,11 @@ void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
   path.state = PathState::suspect;
   path.without_way = false;
   path.unheard = 0;
-  emit(Event::Kind::path_suspect, peer, path, reason);
+  reporter.emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
   path.probe_at = turn.now();  // at once, in this turn's timers or the next's
-  want_to_send_more(peer);
+  senders.want(peer);
   rearm(peer);
 }
 
@@ -97,7 +97,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
       ++turn.counters.paths_down;
       path.probe_interval = microseconds(turn.tunables.path_probe_min_us);
     }
-    emit(Event::Kind::path_down, peer, path, reason);
+    reporter.emit(Event::Kind::path_down, peer, path, reason);
   }
   path.state = PathState::down;
   path.without_way = false;
@@ -107,7 +107,7 @@ void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
   path.probe_at = turn.now() + path.probe_interval;
   if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
   want_verdicts();
-  want_to_send_more(peer);
+  senders.want(peer);
   rearm(peer);
 }
 
@@ -122,8 +122,8 @@ Time Endpoint::Core::next_probe(Path& path) {
 // pair of NICs. There are more pairs than paths, and one of them may work. Hearing the peer is no
 // reason to wait: its packets may come over a pair that no path here stands for.
 void Endpoint::Core::seek(Peer& peer) {
-  if (peer.announcing || any_path_works(peer) || !pending(peer)) return;
-  Time answered = peer.pending_since;
+  if (peer.session.announcing || any_path_works(peer) || !pending(peer)) return;
+  Time answered = peer.session.pending_since;
   for_each_path(peer, [&](const Path& path) {
     if (path.any_acked) answered = later(answered, path.heard_at);
   });
@@ -138,14 +138,14 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
   if (!sender.can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
   Path* heard_last = nullptr;  // the one heard longest ago
-  for (const std::uint32_t index : peer.paths) {
+  for (const std::uint32_t index : peer.paths.indices) {
     if (index == kNoIndex) continue;
     Path& path = paths.at(index);
     if (heard_last == nullptr || path.heard_at < heard_last->heard_at) heard_last = &path;
     if (path.local_nic != local) continue;
     if (path.remote_nic == remote_nic) {
       if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = turn.now();
-      return touch(peer);
+      return touched.add(peer);
     }
     if (path.bridge && path.state != PathState::up) bridge = &path;
   }
@@ -158,7 +158,7 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
   // No slot is left, or no memory: replace a path that does not work either.
   if (path == nullptr && bridge == nullptr && heard_last != nullptr) path = bind(heard_last);
   if (path != nullptr) path->bridge = true;
-  touch(peer);
+  touched.add(peer);
 }
 
 // A packet of the path was acknowledged.
@@ -178,7 +178,7 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
       return path_up(peer, path, Reason::answered);
     case PathState::down:
       path.state = PathState::probing;
-      emit(Event::Kind::path_probing, peer, path, Reason::answered);
+      reporter.emit(Event::Kind::path_probing, peer, path, Reason::answered);
       path.answered = full_probe ? 1 : 0;
       path.probe_at = next_probe(path);
       return;
@@ -194,7 +194,7 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
 void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
   // If the peer reported the NIC's return, the report got lost.
-  if (returned && !is_up(peer, path.remote_nic)) {
+  if (returned && !peers.is_up(peer, path.remote_nic)) {
     peers.nic_of(peer, path.remote_nic).state = 1;
     want_verdicts();
   }
@@ -203,7 +203,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
   path.answered = 0;
   path.tried = 0;
   if (!verdicts.empty()) want_verdicts();
-  emit(Event::Kind::path_up, peer, path, reason);
+  reporter.emit(Event::Kind::path_up, peer, path, reason);
   if (path.told_down) {
     path.told_down = false;
     ++turn.counters.paths_returned;
@@ -216,7 +216,7 @@ void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
     });
   }
   drop_bridges(peer, path, true);
-  want_to_send_more(peer);
+  senders.want(peer);
 }
 
 // A NIC whose own path works needs no substitute. Releases its bridges, and witnesses for its
@@ -238,7 +238,7 @@ void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too
 // Later bridges go in turn.
 void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
                             bool is_first) {
-  if (peer.remote_nics < 2 || !nics[local].up) return;
+  if (peer.session.remote_nics < 2 || !nics[local].up) return;
   bool has_bridge = false;
   std::uint32_t taken = 0;    // remote NICs that this local one is bound to, a bit each
   std::uint32_t doubted = 0;  // those that may be dead themselves
@@ -257,20 +257,21 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   // The first bridge's candidates are those with the fewest paths; NICs that are away come last.
   // Later bridges go in turn, which includes NICs that are away: they may be back.
   const auto place_of = [&](std::uint32_t remote) {
-    return remote + (is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.remote_nics);
+    return remote +
+           (peers.is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.session.remote_nics);
   };
   std::array<std::uint8_t, kMaxNics> candidates{};
   std::uint32_t count = 0;
   std::uint32_t least = kNoIndex;
-  for (std::uint32_t i = 1; i <= peer.remote_nics; ++i) {
-    const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.remote_nics);
+  for (std::uint32_t i = 1; i <= peer.session.remote_nics; ++i) {
+    const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.session.remote_nics);
     if ((taken >> remote & 1) != 0 || !sender.can_address(peer, local, remote)) continue;
     if (!is_first && !takes_full_packets(peer, peers.nic_of(peer, remote))) continue;
     std::uint32_t load = 0;
     if (!is_first) {
-      const std::uint32_t turns = 2 * peer.remote_nics;
+      const std::uint32_t turns = 2 * peer.session.remote_nics;
       load = (place_of(remote) + turns - place_of(remote_nic) - 1) % turns;
-    } else if (!is_up(peer, remote)) {
+    } else if (!peers.is_up(peer, remote)) {
       load = kMaxPaths + 1;
     } else {
       const bool is_doubtful = working[remote] == 0 && (doubted >> remote & 1) != 0;
@@ -282,7 +283,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     candidates[count++] = remote;
   }
   if (count == 0) return;
-  const std::uint64_t apart = is_first ? endpoint_id + peer.remote_id + local : 0;
+  const std::uint64_t apart = is_first ? endpoint_id + peer.identity.remote_id + local : 0;
   const std::uint8_t chosen = candidates[apart % count];
   Path* path = bind_bridge(peer, local, chosen, kNoIndex);
   if (path != nullptr) path->bridge = true;
@@ -292,7 +293,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
 // acknowledged something that left elsewhere no earlier.
 bool Endpoint::Core::was_in_vain(const Peer& peer, Path& path) {
   const SentPacket& last = path.sent.at(sent_blocks, path.sent.next() - 1);
-  return last.left() <= peer.newest_acked_sent;
+  return last.left() <= peer.silence.newest_acked_sent;
 }
 
 void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
@@ -300,7 +301,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
   if (path.state == PathState::up) {
     path.probe_at = kNever;
     if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
-    return want_to_send_more(peer);
+    return senders.want(peer);
   }
   seek(peer);
   if (path.packets_in_flight > 0) {
@@ -327,7 +328,7 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     path.probe_at = turn.now() + std::max(path.probe_interval, patience) +
                     turn.random.jitter(path.probe_interval / 4);
     const bool is_news =
-        turn.now() - peer.newest_acked_sent < microseconds(turn.tunables.path_probe_min_us);
+        turn.now() - peer.silence.newest_acked_sent < microseconds(turn.tunables.path_probe_min_us);
     if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
   } else {
     path.probe_at = turn.now() + patience;
@@ -400,14 +401,14 @@ void Endpoint::Core::take_nic_events() {
 }
 
 void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
-  if (state.nic >= peer.remote_nics) return drop(DropReason::bad_field);
-  std::uint32_t& newest = peer.remote_nic_sequences[state.nic];
+  if (state.nic >= peer.session.remote_nics) return reporter.drop(DropReason::bad_field);
+  std::uint32_t& newest = peer.identity.remote_nic_sequences[state.nic];
   if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
   newest = state.sequence;
   peers.nic_of(peer, state.nic).state = state.state;
   doubt_unbound(peer, state.nic, false);
   want_verdicts();
-  for (const std::uint32_t index : std::array(peer.paths)) {
+  for (const std::uint32_t index : std::array(peer.paths.indices)) {
     if (index == kNoIndex || paths.at(index).remote_nic != state.nic) continue;
     Path& path = paths.at(index);
     if (state.state == 0 && path.state != PathState::down) {

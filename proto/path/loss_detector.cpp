@@ -82,7 +82,7 @@ void Endpoint::Core::settle(Path& path, SentPacket& record, SentPacket::State st
 void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
                                  TraceLoss layer) {
   if (turn.tracing()) {
-    TraceRecord record = traced(TraceKind::packet_lost, peer, path, number, packet);
+    TraceRecord record = reporter.traced(TraceKind::packet_lost, peer, path, number, packet);
     record.cause = static_cast<std::uint8_t>(layer);
     turn.trace(record);
   }
@@ -126,18 +126,18 @@ bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const 
 void Endpoint::Core::judge_acks() {
   touched.for_each(peers, [&](std::uint32_t index) {
     Peer& peer = peers.at(index);
-    if (!peer.acked_in_turn || peer.state != SessionState::ready) return;
-    peer.acked_in_turn = false;
+    if (!peer.silence.acked_in_turn || peer.session.state != SessionState::ready) return;
+    peer.silence.acked_in_turn = false;
     // One sample per turn: after one absence several paths would report the same.
-    if (peer.fastest != kNoSample) peer.response.sample(peer.fastest);
-    peer.fastest = kNoSample;
+    if (peer.silence.fastest != kNoSample) peer.response.sample(peer.silence.fastest);
+    peer.silence.fastest = kNoSample;
     for_each_path(peer, [&](Path& path) {
       if (!path.acked_in_turn) return;
       path.acked_in_turn = false;
       find_gaps(peer, path);
     });
     find_silence(peer);
-    want_to_send_more(peer);
+    senders.want(peer);
   });
 }
 
@@ -148,7 +148,7 @@ bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
   if (!loses_what_is_large(path)) return false;
   if (next_usable_path(peer, path) != nullptr) return true;
   // The peer is heard, yet no full fragment will ever reach it.
-  if (peer.small_only_since == Time{}) peer.small_only_since = turn.now();
+  if (peer.session.small_only_since == Time{}) peer.session.small_only_since = turn.now();
   return false;
 }
 
@@ -218,7 +218,8 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
 // The receiver requested packets of this path that nothing on it has overtaken. Perhaps nothing is
 // left in flight for the silence rule to see. Round after round, that is silence too.
 void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
-  if (path.state != PathState::up || peer.behind > 0 || turn.tunables.recovery_evacuate == 0)
+  if (path.state != PathState::up || peer.silence.behind > 0 ||
+      turn.tunables.recovery_evacuate == 0)
     return;
   path.unheard_at = turn.now();  // packets sent from here on make the next round
   if (path.unheard < kPatientRounds) ++path.unheard;
@@ -263,10 +264,10 @@ void Endpoint::Core::find_silence(Peer& peer) {
     path.advance_oldest(sent_blocks);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
     const Time due = due_at(path);
-    if (due < peer.settled_sent) {
+    if (due < peer.silence.settled_sent) {
       ++turn.counters.evacuations;
       suspect(peer, path, Reason::silence);
-    } else if (due < peer.newest_acked_sent) {
+    } else if (due < peer.silence.newest_acked_sent) {
       doubted = &path;
     }
   });

@@ -23,6 +23,9 @@ inline constexpr std::size_t kMaxPaths = 16;
 inline constexpr std::size_t kMaxNics = wire::kMaxNics;
 inline constexpr std::uint32_t kHomePaths = 2;  // how many paths a peer keeps bound
 
+// Path numbers reserved for probes: if data had all of them in flight and lost, no probe could ask.
+inline constexpr std::uint64_t kKeptForProbes = 2;
+
 // After this many PTOs in a row, a path that is UP counts for as little as one that is not.
 inline constexpr std::uint8_t kTriedInVain = 3;
 

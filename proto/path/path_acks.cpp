@@ -56,6 +56,14 @@ void Endpoint::Core::trim(Path& path, Time forget_before) {
   if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
 }
 
+// Whether data may have a number of the path. Lost packets keep theirs for a late acknowledgement,
+// but not if the path would stand idle for want of numbers.
+bool Endpoint::Core::has_numbers(Path& path) {
+  if (path.sent.room() > kKeptForProbes) return true;
+  trim(path, turn.now());
+  return path.sent.room() > kKeptForProbes;
+}
+
 // Reserves places for the path's next numbers; returns how many there are. Records of lost packets
 // wait for late acknowledgements, even on idle paths. When records are short, each turn takes them
 // back from some paths.
@@ -74,27 +82,28 @@ std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
 
 void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
   // After so long, the peer's turn counter may have gone half round.
-  if (turn.now() - peer.ack_info_at > kForgetTurns) peer.any_turn = false;
-  const auto ahead = static_cast<std::int32_t>(info.turn - peer.ack_turn);
-  if (peer.any_turn && ahead <= 0) return;
-  peer.ack_info_at = turn.now();
-  peer.allowance = std::uint64_t{info.allowance_kib} * 1024;
-  peer.behind = info.behind;
+  if (turn.now() - peer.silence.ack_info_at > kForgetTurns) peer.silence.any_turn = false;
+  const auto ahead = static_cast<std::int32_t>(info.turn - peer.silence.ack_turn);
+  if (peer.silence.any_turn && ahead <= 0) return;
+  peer.silence.ack_info_at = turn.now();
+  peer.paths.allowance = std::uint64_t{info.allowance_kib} * 1024;
+  peer.silence.behind = info.behind;
   // Everything that lay in the peer's rings when turn `drained` began has been taken.
   const std::uint32_t drained = info.turn - info.behind;
   const auto covers = [&](std::uint32_t its_turn) {
-    return peer.any_turn && info.behind != wire::kFarBehind &&
+    return peer.silence.any_turn && info.behind != wire::kFarBehind &&
            static_cast<std::int32_t>(drained - its_turn) > 0;
   };
-  if (covers(peer.doubt_turn)) {
-    peer.settled_sent = later(peer.settled_sent, peer.doubt_sent);
-    peer.doubt_turn = peer.ack_turn;
-    peer.doubt_sent = peer.newest_acked_sent;
-    if (covers(peer.ack_turn)) peer.settled_sent = later(peer.settled_sent, peer.doubt_sent);
+  if (covers(peer.silence.doubt_turn)) {
+    peer.silence.settled_sent = later(peer.silence.settled_sent, peer.silence.doubt_sent);
+    peer.silence.doubt_turn = peer.silence.ack_turn;
+    peer.silence.doubt_sent = peer.silence.newest_acked_sent;
+    if (covers(peer.silence.ack_turn))
+      peer.silence.settled_sent = later(peer.silence.settled_sent, peer.silence.doubt_sent);
   }
-  if (!peer.any_turn) peer.doubt_turn = info.turn;
-  peer.any_turn = true;
-  peer.ack_turn = info.turn;
+  if (!peer.silence.any_turn) peer.silence.doubt_turn = info.turn;
+  peer.silence.any_turn = true;
+  peer.silence.ack_turn = info.turn;
 }
 
 void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number,
@@ -104,14 +113,15 @@ void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t nu
                                  : outgoing.get(SlabId{packet.message, packet.message_generation});
   if (turn.tracing()) {
     const bool late_one = packet.state == SentPacket::State::lost;
-    TraceRecord record = traced(late_one ? TraceKind::packet_late : TraceKind::packet_acknowledged,
-                                peer, path, number, packet);
+    TraceRecord record =
+        reporter.traced(late_one ? TraceKind::packet_late : TraceKind::packet_acknowledged, peer,
+                        path, number, packet);
     record.detail = static_cast<std::uint32_t>((turn.now() - packet.sent).ns / 1000);
     turn.trace(record);
   }
   if (is_large(peer, packet)) {
     path.large_lost = path.large_rounds = 0;
-    peer.small_only_since = Time{};
+    peer.session.small_only_since = Time{};
   }
   if (packet.state == SentPacket::State::lost) {
     const SlabId entry{packet.retransmit, packet.retransmit_generation};
@@ -153,7 +163,7 @@ void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Durat
   path.response.sample(path.response.sampled() ? rtt : std::min(rtt, first));
   // `fastest` measures prompt answers, so a sample with an absence of either host doesn't count.
   if (turn.is_late() || residence >= microseconds(turn.tunables.late_wakeup_us)) return;
-  peer.fastest = std::min(peer.fastest, rtt);
+  peer.silence.fastest = std::min(peer.silence.fastest, rtt);
 }
 
 // The block precedes the PATH_ACK of the same packets, so they still have records.
@@ -172,7 +182,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   const bool is_gone = path == nullptr || path->generation != ack.generation;
   if (is_gone) return static_cast<void>(++turn.counters.late_acknowledgements);
   const std::uint64_t largest = expand(ack.largest, path->sent.next());
-  if (!before(largest, path->sent.next())) return drop(DropReason::bad_field);
+  if (!before(largest, path->sent.next())) return reporter.drop(DropReason::bad_field);
   if (before(largest, path->sent.base())) return;  // all of it is settled
 
   CongestionAck window_ack;
@@ -205,7 +215,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     acknowledge_packet(peer, *path, n, record);
   }
   if (newest_sent != Time{}) {
-    peer.newest_acked_sent = later(peer.newest_acked_sent, newest_sent);
+    peer.silence.newest_acked_sent = later(peer.silence.newest_acked_sent, newest_sent);
     if (!path->any_acked || before(path->largest_acked, largest)) {
       path->largest_acked = largest;
       path->any_acked = true;
@@ -224,7 +234,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
     trim(*path, turn.now() - path->response.overdue(turn.granularity) * 2);
     if (path->oldest == path->sent.base()) path->lost_lately = false;
     arm_pto(*path);
-    want_to_send_more(peer);
+    senders.want(peer);
   }
 }
 

@@ -4,7 +4,7 @@
 // twice, or belongs to a finished message, is dropped in message/arrivals.cpp. The floor and the
 // blocks of a duplicate are applied all the same, because applying them twice changes nothing.
 //
-// No timer here: the outbox arms one at the first unacknowledged packet (endpoint/outbox.hpp).
+// No timer here: the outbox arms one at the first unacknowledged packet (service/outbox.hpp).
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
 
@@ -16,17 +16,17 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
                                   bool congestion_experienced) {
   const wire::CommonHeader& header = *packet.header;
   const std::uint8_t slot = header.slot & 15;
-  std::uint32_t& index = peer.receive_paths[slot];
+  std::uint32_t& index = peer.paths.receiving[slot];
   if (index == kNoIndex) {
-    const std::uint8_t known = peer.receive_generations[slot];
+    const std::uint8_t known = peer.slots.receive_generations[slot];
     if (known != 0 && static_cast<std::int8_t>(header.generation - known) < 0) {
-      drop(DropReason::stale_path);
+      reporter.drop(DropReason::stale_path);
       return false;
     }
     SlabId id;
     ReceivePath* fresh = receive_paths.try_allocate(id);
     if (fresh == nullptr) {
-      drop(DropReason::limit);
+      reporter.drop(DropReason::limit);
       return false;
     }
     index = id.index;
@@ -35,7 +35,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   ReceivePath& path = receive_paths.at(index);
   const auto newer = static_cast<std::int8_t>(header.generation - path.generation);
   if (newer < 0) {
-    drop(DropReason::stale_path);
+    reporter.drop(DropReason::stale_path);
     return false;
   }
   if (newer > 0) start_receive_path(peer, path, header);
@@ -45,7 +45,7 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   const auto insertion = path.window.insert(number);
   if (insertion.arrival != PathWindow::Arrival::fresh) {
     outbox.acknowledge_again(peer, path);
-    drop(DropReason::old_path_number);
+    reporter.drop(DropReason::old_path_number);
     return false;
   }
   path.local_nic = nic % kMaxNics;
@@ -63,10 +63,10 @@ bool Endpoint::Core::note_arrival(Peer& peer, std::size_t nic, const wire::Packe
   }
   grants.budget.on_arrival(packet.payload.size());
 
-  allowance.count(peer.active_epoch);
+  allowance.count(peer.receives.active_epoch);
   outbox.acknowledge(peer, path, header, insertion.new_gap || before(number, largest));
   ++turn.counters.data_packets_received;
-  if (turn.tracing()) trace_arrival(peer, packet, path, number);
+  if (turn.tracing()) reporter.trace_arrival(peer, packet, path, number);
   return true;
 }
 
@@ -77,9 +77,9 @@ void Endpoint::Core::start_receive_path(const Peer& peer, ReceivePath& path,
   path.generation = header.generation;
   // Numbers begin with the session's first. If either end has rested, they begin near the packet
   // that is here: of those before it none counts as arrived.
-  const std::uint32_t ahead = header.path_number - to_wire(peer.first_remote_number);
+  const std::uint32_t ahead = header.path_number - to_wire(peer.slots.first_remote_number);
   const bool near = ahead < PathWindow::kBits;
-  path.reach = peer.first_remote_number + (near ? 0 : ahead - PathWindow::kBits);
+  path.reach = peer.slots.first_remote_number + (near ? 0 : ahead - PathWindow::kBits);
   path.window.restart(path.reach);
 }
 

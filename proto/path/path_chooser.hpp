@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which path of a peer carries the next packets. The sender offers each path that may carry data,
-// in turn, and takes the best. A policy is a class like these two:
+// Which path of a peer carries the next packets. `choose_path` (proto/endpoint/transmit.cpp)
+// offers each path that may carry data, in turn, and takes the best. A policy is a class like these
+// two:
 //
 //   LeastFilled   the path whose window the packets fill the least. A window shows how much its
-//   path
-//                 carries in a round trip, so a slow NIC gets less. If paths are filled alike, it
-//                 takes the one that has carried the fewest bytes.
+//                 path carries in a round trip, so a slow NIC gets less. If paths are filled alike,
+//                 it takes the one that has carried the fewest bytes.
 //   EqualShares   each path in its turn, whatever it carries: the first of the paths offered, or
 //                 none while that one has no room. This is the comparison in experiments.
 //

@@ -99,7 +99,7 @@ void Endpoint::Core::make_room_for_probe(Peer& peer, Path& path) {
   if (reserve_records(path, 1) > 0) return;
   evacuate(peer, path);
   trim(path, turn.now());
-  want_to_send_more(peer);
+  senders.want(peer);
 }
 
 // Layer 3: makes the peer answer. It declares nothing lost, except for want of numbers.
@@ -118,7 +118,7 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   ++turn.counters.ptos;
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (turn.tracing()) {
-    TraceRecord record = traced(TraceKind::pto, peer, path);
+    TraceRecord record = reporter.traced(TraceKind::pto, peer, path);
     record.detail = path.unanswered;
     turn.trace(record);
   }
@@ -127,8 +127,8 @@ void Endpoint::Core::expire_pto(Peer& peer, Path& path) {
   // peer proves nothing: packets that its NICs had queued go out while it is away.
   const Time oldest = path.sent.at(sent_blocks, path.oldest).departed;
   if (path.state == PathState::up && path.unanswered >= kPatientPtos &&
-      next_usable_path(peer, path) != nullptr && peer.behind == 0 &&
-      oldest + pto_base(path) < peer.newest_acked_sent) {
+      next_usable_path(peer, path) != nullptr && peer.silence.behind == 0 &&
+      oldest + pto_base(path) < peer.silence.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
   // The path does not answer: the peer is away, or the living NICs are not paired. Its packets in

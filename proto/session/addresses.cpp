@@ -19,21 +19,21 @@ namespace hawser::proto {
 // Tells the peer our NICs' addresses: at once over every NIC of either end; then, until it answers,
 // over all pairs in turn.
 void Endpoint::Core::announce(Peer& peer) {
-  peer.announcing = true;
-  peer.announced_from = session_sequence + 1;
-  peer.calls = 0;
-  peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
-  peer.call_at = turn.now() + peer.call_interval;
-  for (std::uint32_t i = 0; i < peer.pair_count; ++i) {
-    send_session(peer, wire::PacketType::hello, peer.pairs[i], 0);
+  peer.session.announcing = true;
+  peer.handshake.announced_from = session_sequence + 1;
+  peer.handshake.calls = 0;
+  peer.handshake.call_interval = microseconds(turn.tunables.handshake_retry_us);
+  peer.session.call_at = turn.now() + peer.handshake.call_interval;
+  for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
+    send_session(peer, wire::PacketType::hello, peer.slots.pairs[i], 0);
   }
-  touch(peer);
+  touched.add(peer);
 }
 
 // Learns the NICs that a peer reports once the session is known. A NIC that takes smaller datagrams
 // than the session's fragments need is of no use for it.
 void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
-  if (records.size() != peer.remote_nics) return drop(DropReason::bad_field);
+  if (records.size() != peer.session.remote_nics) return reporter.drop(DropReason::bad_field);
   for (std::size_t i = 0; i < records.size(); ++i) {
     wire::NicRecord& known = peers.nic_of(peer, i);
     if (known.address == records[i].address) continue;
@@ -42,7 +42,7 @@ void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord
     const bool fits = takes_full_packets(peer, known);
     known.state = fits ? 1 : 0;
     doubt_unbound(peer, i, false);
-    for (const std::uint32_t index : std::array(peer.paths)) {
+    for (const std::uint32_t index : std::array(peer.paths.indices)) {
       if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
       Path& path = paths.at(index);
       if (path.state != PathState::down) path_down(peer, path, Reason::moved);

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <utility>
 
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
@@ -43,7 +42,8 @@ std::optional<wire::MessageStatus> Endpoint::Core::final_status(std::uint32_t en
 
 wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketType type,
                                                  wire::PacketWriter& writer) {
-  writer.begin(type, peer.remote_index, peer.remote_token, to_wire(peer.floor));
+  writer.begin(type, peer.session.remote_index, peer.session.remote_token,
+               to_wire(peer.sends.floor));
   return writer.part(wire::ClosingPart{session_sequence, 0, 0, 0, {}});
 }
 
@@ -62,17 +62,18 @@ void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_
 // unknown: that takes thousands of messages of unlike ends behind one that has none. The parts of
 // one CLOSE share a sequence number. A part that finds no buffer comes with the next CLOSE.
 void Endpoint::Core::send_close(Peer& peer) {
-  const Ways ways = std::exchange(peer.close_sent, true) ? Ways::all : Ways::one;
+  const Ways ways = peer.session.close_sent ? Ways::all : Ways::one;
+  peer.session.close_sent = true;
   ++session_sequence;
   PacketBuffer* buffer = sender.take_buffer();
   if (buffer == nullptr) return;
   wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
   wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
   std::uint8_t index = 0;
-  peer.incoming.for_each([&](std::uint64_t number, std::uint32_t entry) {
+  peer.receives.table.for_each([&](std::uint64_t number, std::uint32_t entry) {
     const auto status = final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
-    if (index + 1u == Peer::kMaxCloseParts) return;
+    if (index + 1u == PeerHandshake::kMaxCloseParts) return;
     (void)control_routes.send(peer, ways, *buffer, writer);
     buffer = sender.take_buffer();
     if (buffer == nullptr) return;
@@ -89,49 +90,50 @@ void Endpoint::Core::send_close(Peer& peer) {
 
 // The peer still sends, so our CLOSE has not reached it: send one now, unless one is under way.
 void Endpoint::Core::repeat_close(Peer& peer) {
-  drop(DropReason::not_connected);
-  if (turn.now() >= peer.answer_at) peer.close_at = turn.now();
+  reporter.drop(DropReason::not_connected);
+  if (turn.now() >= peer.handshake.answer_at) peer.handshake.close_at = turn.now();
 }
 
 // Answers a packet of a session that has ended here, so that the peer ends it too.
 void Endpoint::Core::send_reset(Peer& peer) {
-  if (peer.remote_token == 0 || turn.now() < peer.answer_at) return;
-  peer.answer_at = turn.now() + kResetInterval;
+  if (peer.session.remote_token == 0 || turn.now() < peer.handshake.answer_at) return;
+  peer.handshake.answer_at = turn.now() + kResetInterval;
   ++turn.counters.resets_sent;
-  const bool on_purpose =
-      peer.failure == Status::endpoint_closed || peer.failure == Status::peer_closed;
+  const bool on_purpose = peer.session.failure == Status::endpoint_closed ||
+                          peer.session.failure == Status::peer_closed;
   send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::all);
 }
 
 void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
-  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
+  if (!wire::verify(packet, job_secret.bytes())) return reporter.drop(DropReason::bad_mac);
   const wire::ClosingPart& closing_part = *packet.closing;
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
   if (is_called(peer) && packet.type == wire::PacketType::reset &&
       (closing_part.flags & kNotNow) != 0) {
     // This end goes on calling: a place may become free, and the session of another process may
     // end.
-    peer.refused = (closing_part.flags & wire::kClosingNoPlace) != 0;
-    peer.outdated = !peer.refused;
+    peer.session.refused = (closing_part.flags & wire::kClosingNoPlace) != 0;
+    peer.session.outdated = !peer.session.refused;
     return;
   }
-  if (peer.state == SessionState::idle || peer.state == SessionState::calling) {
-    return drop(DropReason::not_connected);
+  if (peer.session.state == SessionState::idle || peer.session.state == SessionState::calling) {
+    return reporter.drop(DropReason::not_connected);
   }
-  const auto ahead = static_cast<std::int32_t>(closing_part.sequence - peer.remote_sequence);
+  const auto ahead =
+      static_cast<std::int32_t>(closing_part.sequence - peer.identity.remote_sequence);
   if (ahead < 0 || (ahead == 0 && packet.type != wire::PacketType::close)) {
-    return drop(DropReason::stale_session);
+    return reporter.drop(DropReason::stale_session);
   }
-  peer.remote_sequence = closing_part.sequence;
-  peer.route = from;  // the answer may not get through over another pair
-  if (peer.state == SessionState::answered) become_ready(peer);  // it knows our token
+  peer.identity.remote_sequence = closing_part.sequence;
+  peer.session.route = from;  // the answer may not get through over another pair
+  if (peer.session.state == SessionState::answered) become_ready(peer);  // it knows our token
   switch (packet.type) {
     case wire::PacketType::close: return on_close(peer, packet);
-    case wire::PacketType::closed: peer.close_answered |= peer.close_sent; return;
+    case wire::PacketType::closed: peer.session.close_answered |= peer.session.close_sent; return;
     default:
-      if (peer.state != SessionState::ready) return;
-      if (peer.close_sent) {  // as good as CLOSED
-        peer.close_answered = true;
+      if (peer.session.state != SessionState::ready) return;
+      if (peer.session.close_sent) {  // as good as CLOSED
+        peer.session.close_answered = true;
         return;
       }
       return fail_peer(peer, reason_of(closing_part.flags));
@@ -139,23 +141,25 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
 }
 
 void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
-  if (peer.state == SessionState::ready) {
-    peer.last_heard = turn.now();
+  if (peer.session.state == SessionState::ready) {
+    peer.session.last_heard = turn.now();
     const wire::ClosingPart& said = *packet.closing;
-    if (said.part >= Peer::kMaxCloseParts) return drop(DropReason::bad_field);
+    if (said.part >= PeerHandshake::kMaxCloseParts) return reporter.drop(DropReason::bad_field);
     packet.blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
-    peer.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
+    peer.handshake.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
     if ((said.flags & wire::kClosingLast) != 0) {
-      peer.close_part_count = static_cast<std::uint8_t>(said.part + 1);
+      peer.handshake.close_part_count = static_cast<std::uint8_t>(said.part + 1);
     }
     int here = 0;
-    for (const std::uint64_t word : peer.close_parts) here += std::popcount(word);
-    if (peer.close_part_count == 0 || here < peer.close_part_count) return touch(peer);
+    for (const std::uint64_t word : peer.handshake.close_parts) here += std::popcount(word);
+    if (peer.handshake.close_part_count == 0 || here < peer.handshake.close_part_count)
+      return touched.add(peer);
   }
   // The peer repeats CLOSE if the answer was lost.
-  const bool again = std::exchange(peer.close_answered, true);
-  send_closing(peer, wire::PacketType::closed, 0, again ? Ways::all : Ways::one);
-  if (peer.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
+  const Ways ways = peer.session.close_answered ? Ways::all : Ways::one;
+  peer.session.close_answered = true;
+  send_closing(peer, wire::PacketType::closed, 0, ways);
+  if (peer.session.state == SessionState::ready) fail_peer(peer, Status::peer_closed);
 }
 
 // Closing lingers for the final statuses of sent messages, for close_timeout at most. It lingers
@@ -168,9 +172,9 @@ void Endpoint::Core::progress_closing() {
   Time linger_until = since;
   bool unanswered = false;
   for_each_peer([&](Peer& peer) {
-    const bool ready = peer.state == SessionState::ready;
-    unanswered |= ready && !peer.close_answered;
-    if (peer.state == SessionState::failed || peer.close_sent) return;
+    const bool ready = peer.session.state == SessionState::ready;
+    unanswered |= ready && !peer.session.close_answered;
+    if (peer.session.state == SessionState::failed || peer.session.close_sent) return;
     if (peer.open_sends > 0) linger_until = since + timeout;
     if (ready && outbox.has_due(peer)) linger_until = std::max(linger_until, since + timeout / 2);
   });
@@ -182,23 +186,24 @@ void Endpoint::Core::progress_closing() {
   if (unanswered && turn.now() < give_up) {
     close_wake = give_up;
     for_each_peer([&](Peer& peer) {
-      if (peer.state != SessionState::ready || peer.close_answered) return;
-      if (turn.now() >= peer.close_at) {
+      if (peer.session.state != SessionState::ready || peer.session.close_answered) return;
+      if (turn.now() >= peer.handshake.close_at) {
         send_close(peer);
-        peer.close_at =
+        peer.handshake.close_at =
             turn.now() + std::max(kCloseInterval, peer.response.overdue(turn.granularity));
-        peer.answer_at = turn.now() + std::max(turn.granularity, peer.response.smoothed());
+        peer.handshake.answer_at =
+            turn.now() + std::max(turn.granularity, peer.response.smoothed());
       }
-      close_wake = earlier(close_wake, peer.close_at);
+      close_wake = earlier(close_wake, peer.handshake.close_at);
     });
     return;
   }
   for_each_peer([&](Peer& peer) {
     if (HalfOpenStrangers::contains(peer) && !pending(peer)) return give_back(peer);
-    if (peer.state == SessionState::ready && !peer.close_answered) {
+    if (peer.session.state == SessionState::ready && !peer.session.close_answered) {
       send_close(peer);  // the last word, whether it arrives or not
     }
-    if (peer.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
+    if (peer.session.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
     drop_held(peer);
   });
   cancel_all(Status::endpoint_closed);

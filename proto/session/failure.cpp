@@ -32,17 +32,17 @@ void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
   for (std::uint32_t i = 0; core.claims > 0 && i < core.incoming.capacity(); ++i) {
     if (!core.incoming.is_live(i)) continue;
     IncomingMessage& message = core.incoming.at(i);
-    if (message.claimed && message.peer == core.index_of(peer)) visit(message);
+    if (message.claimed && message.peer == peer.index) visit(message);
   }
 }
 
 // Whether the peer was still heard long after it last acknowledged anything of a send.
 template <class Core>
 bool answers_nothing(const Core& core, const Peer& peer) {
-  const Time since = peer.last_heard - core.patience_with(peer) / 4;
-  if (peer.newest_acked_sent >= since) return false;
+  const Time since = peer.session.last_heard - core.patience_with(peer) / 4;
+  if (peer.silence.newest_acked_sent >= since) return false;
   bool any = false;
-  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+  peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
     const OutgoingMessage& message = core.outgoing.at(index);
     any |= !message.finished && coarse_since(message.moved, since) > 0;
   });
@@ -53,7 +53,7 @@ bool answers_nothing(const Core& core, const Peer& peer) {
 template <class Core>
 bool has_way(Core& core, Peer& peer) {
   for (std::size_t local = 0; local < core.nics.size(); ++local) {
-    for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
+    for (std::uint32_t far = 0; far < peer.session.remote_nics; ++far) {
       if (core.sender.remote(peer, NicPair(local, far)) != kNoRemote) return true;
     }
   }
@@ -68,58 +68,58 @@ Reason reason_of(Core& core, Peer& peer, Status status) {
   if (std::ranges::none_of(core.nics, [](const auto& nic) { return nic.up; })) {
     return Reason::nics_down;
   }
-  if (was_ready && peer.small_only_since != Time{}) return Reason::only_small;
+  if (was_ready && peer.session.small_only_since != Time{}) return Reason::only_small;
   if (was_ready) return answers_nothing(core, peer) ? Reason::one_way : Reason::unheard;
-  if (peer.outdated) return Reason::stale_epoch;
-  if (peer.state == SessionState::answered) return Reason::one_way;
+  if (peer.session.outdated) return Reason::stale_epoch;
+  if (peer.session.state == SessionState::answered) return Reason::one_way;
   return has_way(core, peer) ? Reason::never_heard : Reason::no_way;
 }
 
 }  // namespace
 
 void Endpoint::Core::fail_peer(Peer& peer, Status status) {
-  HAWSER_ASSERT(peer.state != SessionState::failed);
-  const PeerId id = id_of(peer);
+  HAWSER_ASSERT(peer.session.state != SessionState::failed);
+  const PeerId id = peers.id_of(peer);
   const bool real = status != Status::endpoint_closed;
-  peer.failure_reason = reason_of(*this, peer, status);
+  peer.session.failure_reason = reason_of(*this, peer, status);
   half_open.leave(peer);
   end_calling(peer);
-  peer.state = SessionState::failed;
-  peer.failure = status;
-  if (turn.tracing()) trace_session(peer);
+  peer.session.state = SessionState::failed;
+  peer.session.failure = status;
+  if (turn.tracing()) reporter.trace_session(peer);
   if (real) ++turn.counters.peer_failures;
   turn.emit({.kind = Event::Kind::peer_failed,
-             .reason = peer.failure_reason,
+             .reason = peer.session.failure_reason,
              .status = status,
              .peer = id,
-             .endpoint_id = peer.remote_id,
-             .nic = peer.route.local,
-             .remote_nic = peer.route.remote});
+             .endpoint_id = peer.identity.remote_id,
+             .nic = peer.session.route.local,
+             .remote_nic = peer.session.route.remote});
 
-  while (!peer.retransmits.empty()) drop_retransmit(peer, peer.retransmits.front());
-  while (peer.outgoing.size() > 0) {
-    finish_send(outgoing.at(*peer.outgoing.get(peer.outgoing.first(0))), status);
+  while (!peer.sends.retransmits.empty()) drop_retransmit(peer, peer.sends.retransmits.front());
+  while (peer.sends.table.size() > 0) {
+    finish_send(outgoing.at(*peer.sends.table.get(peer.sends.table.first(0))), status);
   }
-  if (peer.outgoing.is_open()) advance_floor(peer);
+  if (peer.sends.table.is_open()) advance_floor(peer);
   descriptors.forget(peer);  // else it would be offered the descriptors that it frees
   fail_receives(peer, status);
-  for (const std::uint32_t index : std::array(peer.paths)) {
+  for (const std::uint32_t index : std::array(peer.paths.indices)) {
     if (index != kNoIndex) release_path(peer, paths.at(index));
   }
-  for (std::uint32_t& index : peer.receive_paths) {
+  for (std::uint32_t& index : peer.paths.receiving) {
     if (index != kNoIndex) receive_paths.free(index);
     index = kNoIndex;
   }
   outbox.end_session(peer);
-  if (peer.outgoing.is_open()) peer.outgoing.close();
-  if (peer.incoming.is_open()) peer.incoming.close();
-  peer.call_at = peer.keepalive_at = kNever;
-  peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
-  peer.questioned = false;
-  const std::uint32_t index = index_of(peer);
+  if (peer.sends.table.is_open()) peer.sends.table.close();
+  if (peer.receives.table.is_open()) peer.receives.table.close();
+  peer.session.call_at = peer.session.keepalive_at = kNever;
+  peer.session.pending_since = peer.session.small_only_since = peer.session.stall_at = Time{};
+  peer.session.questioned = false;
+  const std::uint32_t index = peer.index;
   if (senders.contains(peers, index)) senders.remove(peers, index);
   peer_timers.remove(index);
-  touch(peer);
+  touched.add(peer);
   if (!verdicts.empty()) want_verdicts();
   (void)peer_places.ended.push(id);  // a walk finds those without room here
   turn.progress();
@@ -130,20 +130,20 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
 // closing endpoint has reported the status of each message, and drops the rest.
 void Endpoint::Core::fail_receives(Peer& peer, Status status) {
   IndexList<IncomingMessage, &IncomingMessage::due_link> kept;
-  if (peer.incoming.is_open()) {
-    std::uint64_t number = peer.remote_floor;
-    for (std::uint32_t left = peer.incoming.size(); left > 0; ++number) {
-      const auto entry = peer.incoming.get(number);
+  if (peer.receives.table.is_open()) {
+    std::uint64_t number = peer.receives.remote_floor;
+    for (std::uint32_t left = peer.receives.table.size(); left > 0; ++number) {
+      const auto entry = peer.receives.table.get(number);
       if (!entry) continue;
       --left;
       if (is_finished_entry(*entry)) continue;
       IncomingMessage& message = incoming.at(*entry);
       if (message.matched) {
         complete_receive(message, status);
-        --peer.open_receives;
+        --peer.receives.open;
       } else if (message.processed && (!message.claimed || message.arrived.complete())) {
         continue;  // held by the matching, or by the caller
-      } else if (message.arrived.complete() && !(closing && peer.close_sent)) {
+      } else if (message.arrived.complete() && !(closing && peer.session.close_sent)) {
         process(message);
         continue;
       }
@@ -151,7 +151,7 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
     }
   }
   matching.drop_peer(
-      id_of(peer),
+      peers.id_of(peer),
       [&](const PostedReceive& receive) {
         note_unposted(receive);
         complete_unmatched(receive, status);
@@ -178,18 +178,18 @@ void Endpoint::Core::fail_receives(Peer& peer, Status status) {
 // them end.
 void Endpoint::Core::drop_held(Peer& peer) {
   matching.drop_peer(
-      id_of(peer), [](const PostedReceive&) { HAWSER_ASSERT(false); },
+      peers.id_of(peer), [](const PostedReceive&) { HAWSER_ASSERT(false); },
       [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
   for_each_claim(*this, peer, [&](IncomingMessage& message) { free_incoming(message); });
 }
 
 // Makes a failed peer ready for a new session.
 void Endpoint::Core::forget_failed(Peer& peer) {
-  HAWSER_ASSERT(peer.state == SessionState::failed);
-  peer.state = SessionState::idle;
-  if (turn.tracing()) trace_session(peer);
-  peer.remote_token = 0;
-  peer.call_at = kNever;
+  HAWSER_ASSERT(peer.session.state == SessionState::failed);
+  peer.session.state = SessionState::idle;
+  if (turn.tracing()) reporter.trace_session(peer);
+  peer.session.remote_token = 0;
+  peer.session.call_at = kNever;
 }
 
 }  // namespace hawser::proto

@@ -27,8 +27,8 @@ constexpr std::uint32_t kSweepCalls = 8;
 constexpr Duration kTellRefusals = milliseconds(1000);
 
 bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
-  return peer.remote_token != 0 && said.epoch == peer.remote_epoch &&
-         said.counter == peer.remote_counter && said.my_token == peer.remote_token;
+  return peer.session.remote_token != 0 && said.epoch == peer.identity.remote_epoch &&
+         said.counter == peer.identity.remote_counter && said.my_token == peer.session.remote_token;
 }
 
 // Compares the sender's incarnation with another: 0 is the same, below 0 is older.
@@ -43,26 +43,27 @@ int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t c
 // echo of our present token proves that this is no old packet. The same goes for an older epoch of
 // a peer whose clock went back before it restarted.
 bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
-  if (peer.verified_counter == 0) return true;
-  const int ahead = ahead_of(said, peer.verified_epoch, peer.verified_counter);
-  const bool may_be_of_now = ahead == 0 || said.epoch != peer.verified_epoch;
+  if (peer.identity.verified_counter == 0) return true;
+  const int ahead = ahead_of(said, peer.identity.verified_epoch, peer.identity.verified_counter);
+  const bool may_be_of_now = ahead == 0 || said.epoch != peer.identity.verified_epoch;
   return ahead > 0 || (may_be_of_now && echoed && is_called(peer));
 }
 
 // A call from a process whose epoch is not above the verified one. The process may be long gone, it
 // may be the present one after its clock went back, or it may use another one's name.
 bool calls_with_stale_epoch(const Peer& peer, const wire::PacketView& packet) {
-  return packet.type == wire::PacketType::hello && packet.session->epoch <= peer.verified_epoch;
+  return packet.type == wire::PacketType::hello &&
+         packet.session->epoch <= peer.identity.verified_epoch;
 }
 
 // A peer silent for this long: a sender with a good cookie was there after the peer was last heard.
 bool was_silent_for_a_cookies_life(const Peer& peer, Time now) {
-  return now - peer.last_heard >= SessionKeys::kCookiePeriod * 2;
+  return now - peer.session.last_heard >= SessionKeys::kCookiePeriod * 2;
 }
 
 bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
-  return peer.verified_counter != 0 && peer.verified_epoch == said.epoch &&
-         peer.verified_counter == said.counter;
+  return peer.identity.verified_counter != 0 && peer.identity.verified_epoch == said.epoch &&
+         peer.identity.verified_counter == said.counter;
 }
 
 // A WELCOME for a peer at rest, of another incarnation that is not above the verified one. A
@@ -83,8 +84,9 @@ bool is_in_vain_at_rest(Core& core, const wire::PacketView& packet) {
 template <class Core>
 Incarnation verified_of(Core& core, const wire::SessionPart& said) {
   const Peer* const peer = core.find_peer(said.sender_id);
-  return peer == nullptr ? Incarnation{}
-                         : Incarnation{peer->verified_epoch, peer->verified_counter};
+  return peer == nullptr
+             ? Incarnation{}
+             : Incarnation{peer->identity.verified_epoch, peer->identity.verified_counter};
 }
 
 // Whether the sender of the HELLO has proven that it receives at the address now.
@@ -95,7 +97,8 @@ bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& addr
 
 template <class Core>
 bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records) {
-  for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.remote_nics); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.session.remote_nics);
+       ++i) {
     if (core.peers.nic_of(peer, i).address != records[i].address) return true;
   }
   return false;
@@ -104,9 +107,9 @@ bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records)
 // The peer doesn't know that the session has ended here, and may have moved since.
 template <class Core>
 void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  peer.remote_sequence = packet.session->sequence;
+  peer.identity.remote_sequence = packet.session->sequence;
   core.learn_addresses(peer, packet.nics);
-  peer.route = {nic, packet.header->nic()};
+  peer.session.route = {nic, packet.header->nic()};
   core.send_reset(peer);
 }
 
@@ -114,8 +117,8 @@ void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView
 // be over. Our calls go to its old address.
 template <class Core>
 bool calls_elsewhere(Core& core, Peer& peer, const wire::PacketView& packet) {
-  return peer.state == SessionState::calling && packet.type == wire::PacketType::hello &&
-         was_ready_with(peer, *packet.session) && packet.nics.size() == peer.remote_nics &&
+  return peer.session.state == SessionState::calling && packet.type == wire::PacketType::hello &&
+         was_ready_with(peer, *packet.session) && packet.nics.size() == peer.session.remote_nics &&
          has_moved(core, peer, packet.nics);
 }
 
@@ -124,7 +127,7 @@ void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketV
   const NicAddress& address = packet.nics[packet.header->nic()].address;
   if (is_proven(core, *packet.session, address)) {
     core.call_elsewhere(peer, packet.nics);
-    core.touch(peer);
+    core.touched.add(peer);
   } else {
     core.send_challenge(nic, *packet.session, address);
   }
@@ -136,9 +139,9 @@ Duration calls_for(const Core& core, const Peer& peer) {
   const Duration timeout = milliseconds(core.turn.tunables.peer_timeout_ms);
   // The peer's places for dead peers become free after its peer timeout. A session of an earlier
   // process of ours ends only after the absence that was allowed it, too.
-  if (peer.outdated)
+  if (peer.session.outdated)
     return timeout + timeout / 4 + milliseconds(core.turn.tunables.longest_absence_ms);
-  return peer.refused ? timeout + timeout / 4 : timeout;
+  return peer.session.refused ? timeout + timeout / 4 : timeout;
 }
 
 // How long this end listens after its last call: the answer may be a CHALLENGE first.
@@ -151,44 +154,44 @@ Duration listens_for(const Core& core, const Peer& peer) {
 
 // An operation or connect needs the session.
 void Endpoint::Core::want_session(Peer& peer) {
-  peer.wanted = true;
+  peer.session.wanted = true;
   half_open.leave(peer);
-  if (peer.state == SessionState::idle) {
+  if (peer.session.state == SessionState::idle) {
     if (!begin_session(peer)) return;
-    peer.state = SessionState::calling;
-    if (turn.tracing()) trace_session(peer);
+    peer.session.state = SessionState::calling;
+    if (turn.tracing()) reporter.trace_session(peer);
     turn.emit({.kind = Event::Kind::peer_calling,
                .reason = Reason::asked,
-               .peer = id_of(peer),
-               .endpoint_id = peer.remote_id});
+               .peer = peers.id_of(peer),
+               .endpoint_id = peer.identity.remote_id});
   }
-  const bool is_called = peer.call_at != kNever || CallQueue::waits(peer);
-  if (peer.state == SessionState::ready || is_called) return;
+  const bool is_called = peer.session.call_at != kNever || CallQueue::waits(peer);
+  if (peer.session.state == SessionState::ready || is_called) return;
   if (call_queue.begin(peer)) begin_calling(peer, turn.now());
 }
 
 void Endpoint::Core::begin_calling(Peer& peer, Time at) {
-  peer.calling_since = peer.call_at = at;
-  peer.timeout_put_off = false;
-  touch(peer);
+  peer.handshake.calling_since = peer.session.call_at = at;
+  peer.session.timeout_put_off = false;
+  touched.add(peer);
 }
 
 // Takes an address of a peer that has not been heard to answer yet. If it differs from the known
 // one, which may be a stranger's claim, calls go there from now on, with full patience.
 void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
-  bool same = records.size() == peer.remote_nics;
+  bool same = records.size() == peer.session.remote_nics;
   for (std::size_t i = 0; same && i < records.size(); ++i) {
     same = peers.nic_of(peer, i).address == records[i].address;
   }
   if (same) return;
   learn_nics(peer, records);
-  peer.cookie = 0;
-  peer.refused = peer.outdated = false;
-  peer.timeout_put_off = false;
-  peer.calls = 0;
-  peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
-  peer.calling_since = turn.now();
-  if (!CallQueue::waits(peer)) peer.call_at = turn.now();
+  peer.handshake.cookie = 0;
+  peer.session.refused = peer.session.outdated = false;
+  peer.session.timeout_put_off = false;
+  peer.handshake.calls = 0;
+  peer.handshake.call_interval = microseconds(turn.tunables.handshake_retry_us);
+  peer.handshake.calling_since = turn.now();
+  if (!CallQueue::waits(peer)) peer.session.call_at = turn.now();
 }
 
 // Answered, failed, or unanswered for a while: the next peer gets its turn.
@@ -202,7 +205,7 @@ void Endpoint::Core::end_calling(Peer& peer) {
 // Sends a HELLO over the next pair of NICs. After the first calls it uses several pairs, so that a
 // few calls reach all of them. Arms the timer for the next call.
 void Endpoint::Core::say_hello(Peer& peer) {
-  const std::uint32_t far_nics = std::max(peer.remote_nics, 1u);
+  const std::uint32_t far_nics = std::max(peer.session.remote_nics, 1u);
   const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
   const auto pair_at = [&](std::uint32_t attempt) {
     const auto local = static_cast<std::uint32_t>(attempt % nics.size());
@@ -212,44 +215,46 @@ void Endpoint::Core::say_hello(Peer& peer) {
     return pair;
   };
   // If the session lives, all pairs are tried at once, and then at leisure.
-  const bool knows = peer.state == SessionState::ready;
-  const bool sweeps = knows || peer.calls >= kQuickCalls;
+  const bool knows = peer.session.state == SessionState::ready;
+  const bool sweeps = knows || peer.handshake.calls >= kQuickCalls;
   std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
   for (; count > 0; --count) {
-    NicPair pair = pair_at(peer.call_turn++ % pairs);
+    NicPair pair = pair_at(peer.handshake.call_turn++ % pairs);
     for (std::uint32_t left = pairs; left > 1 && sender.remote(peer, pair) == kNoRemote; --left) {
-      pair = pair_at(peer.call_turn++ % pairs);
+      pair = pair_at(peer.handshake.call_turn++ % pairs);
     }
-    ++peer.calls;
-    send_session(peer, wire::PacketType::hello, pair, peer.cookie);
+    ++peer.handshake.calls;
+    send_session(peer, wire::PacketType::hello, pair, peer.handshake.cookie);
   }
-  peer.call_at = turn.now() + peer.call_interval + turn.random.jitter(peer.call_interval / 2);
-  if (knows && peer.calls < pairs) return;
-  peer.call_interval =
-      std::min(peer.call_interval * 2, std::max(milliseconds(turn.tunables.peer_timeout_ms) / 16,
-                                                microseconds(turn.tunables.handshake_retry_us)));
+  peer.session.call_at = turn.now() + peer.handshake.call_interval +
+                         turn.random.jitter(peer.handshake.call_interval / 2);
+  if (knows && peer.handshake.calls < pairs) return;
+  peer.handshake.call_interval = std::min(peer.handshake.call_interval * 2,
+                                          std::max(milliseconds(turn.tunables.peer_timeout_ms) / 16,
+                                                   microseconds(turn.tunables.handshake_retry_us)));
 }
 
 void Endpoint::Core::call_again(Peer& peer) {
-  const bool knows = peer.state == SessionState::ready;
-  if (peer.state == SessionState::failed || (knows && !peer.announcing)) {
-    peer.call_at = kNever;
+  const bool knows = peer.session.state == SessionState::ready;
+  if (peer.session.state == SessionState::failed || (knows && !peer.session.announcing)) {
+    peer.session.call_at = kNever;
     return;
   }
   if (knows) return say_hello(peer);
-  if (peer.calls == 0) peer.calling_since = turn.now();  // the peer had no call before
-  const Time end =
-      peer.calling_since + turn.absence().since(peer.calling_since) + calls_for(*this, peer);
-  if (end <= turn.now() && peer.timeout_put_off) {
-    return fail_peer(peer, peer.refused ? Status::peer_full : Status::peer_unreachable);
+  if (peer.handshake.calls == 0)
+    peer.handshake.calling_since = turn.now();  // the peer had no call before
+  const Time end = peer.handshake.calling_since +
+                   turn.absence().since(peer.handshake.calling_since) + calls_for(*this, peer);
+  if (end <= turn.now() && peer.session.timeout_put_off) {
+    return fail_peer(peer, peer.session.refused ? Status::peer_full : Status::peer_unreachable);
   }
-  peer.called_at = turn.now();
+  peer.handshake.called_at = turn.now();
   say_hello(peer);
   // This end calls until then, and once more at the end: a place may have become free only now.
-  peer.timeout_put_off = end <= turn.now();
-  peer.call_at =
-      peer.timeout_put_off ? turn.now() + listens_for(*this, peer) : earlier(peer.call_at, end);
-  if (peer.calls == kQuickCalls) end_calling(peer);
+  peer.session.timeout_put_off = end <= turn.now();
+  peer.session.call_at = peer.session.timeout_put_off ? turn.now() + listens_for(*this, peer)
+                                                      : earlier(peer.session.call_at, end);
+  if (peer.handshake.calls == kQuickCalls) end_calling(peer);
 }
 
 void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, NicPair over,
@@ -258,22 +263,22 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, NicPair ove
   PacketBuffer* const buffer = to == kNoRemote ? nullptr : sender.take_buffer();
   if (buffer == nullptr) return;
   wire::PacketWriter writer(*buffer);
-  const bool known = peer.remote_token != 0;
-  writer.begin(type, known ? peer.remote_index : wire::kNoReceiver, known ? peer.remote_token : 0,
-               0);
+  const bool known = peer.session.remote_token != 0;
+  writer.begin(type, known ? peer.session.remote_index : wire::kNoReceiver,
+               known ? peer.session.remote_token : 0, 0);
   wire::SessionPart part{};
   part.sender_id = endpoint_id;
-  part.target_id = peer.remote_id;
+  part.target_id = peer.identity.remote_id;
   part.epoch = epoch;
-  part.counter = peer.counter;
+  part.counter = peer.identity.counter;
   part.my_index = name_of(peer);
-  part.my_token = peer.token;
-  part.echo_epoch = known ? peer.remote_epoch : 0;
-  part.echo_counter = known ? peer.remote_counter : 0;
-  part.echo_token = known ? peer.remote_token : 0;
+  part.my_token = peer.session.token;
+  part.echo_epoch = known ? peer.identity.remote_epoch : 0;
+  part.echo_counter = known ? peer.identity.remote_counter : 0;
+  part.echo_token = known ? peer.session.remote_token : 0;
   part.sequence = ++session_sequence;
   part.first_number = turn.tunables.initial_sequence;
-  part.fragment_bytes = peer.offered_bytes;
+  part.fragment_bytes = peer.handshake.offered_bytes;
   part.nics = static_cast<std::uint8_t>(nics.size());
   part.absence_ms = static_cast<std::uint16_t>(turn.tunables.longest_absence_ms);
   part.cookie = cookie;
@@ -285,27 +290,27 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, NicPair ove
 }
 
 bool Endpoint::Core::echoes_us(const Peer& peer, const wire::SessionPart& said) const {
-  return peer.token != 0 && said.echo_epoch == epoch && said.echo_counter == peer.counter &&
-         said.echo_token == peer.token;
+  return peer.session.token != 0 && said.echo_epoch == epoch &&
+         said.echo_counter == peer.identity.counter && said.echo_token == peer.session.token;
 }
 
 void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
-  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
+  if (!wire::verify(packet, job_secret.bytes())) return reporter.drop(DropReason::bad_mac);
   if (said.target_id != endpoint_id || said.sender_id == endpoint_id || said.my_token == 0 ||
       said.counter == 0) {
-    return drop(DropReason::stale_session);
+    return reporter.drop(DropReason::stale_session);
   }
   for (std::size_t i = 0; i < packet.nics.size(); ++i) {
-    if (packet.nics[i].index != i) return drop(DropReason::bad_field);
+    if (packet.nics[i].index != i) return reporter.drop(DropReason::bad_field);
   }
   const std::uint8_t far = packet.header->nic();
-  if (far >= packet.nics.size()) return drop(DropReason::bad_field);
+  if (far >= packet.nics.size()) return reporter.drop(DropReason::bad_field);
 
   Peer* const found = caller(nic, packet);
   if (found == nullptr) return;
   Peer& peer = *found;
-  const bool was_ready = peer.state == SessionState::ready;
+  const bool was_ready = peer.session.state == SessionState::ready;
   const bool echoed = echoes_us(peer, said);
   // The peer moved while it calls. It gets answers at its new address once it has proven that.
   if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
@@ -313,24 +318,25 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     if (!is_proven(*this, said, address)) return send_challenge(nic, said, address);
     learn_addresses(peer, packet.nics);
   }
-  peer.remote_sequence = said.sequence;
-  peer.last_heard = turn.now();
-  peer.route = {nic, far};
+  peer.identity.remote_sequence = said.sequence;
+  peer.session.last_heard = turn.now();
+  peer.session.route = {nic, far};
 
   if (echoed) learn_addresses(peer, packet.nics);
-  if (packet.type == wire::PacketType::welcome && peer.announcing &&
-      static_cast<std::int32_t>(static_cast<std::uint32_t>(said.cookie) - peer.announced_from) >=
-          0) {
-    peer.announcing = false;
-    peer.call_at = kNever;
+  if (packet.type == wire::PacketType::welcome && peer.session.announcing &&
+      static_cast<std::int32_t>(static_cast<std::uint32_t>(said.cookie) -
+                                peer.handshake.announced_from) >= 0) {
+    peer.session.announcing = false;
+    peer.session.call_at = kNever;
   }
   if (!was_ready && echoed) {
-    if (peer.calls == 1) peer.response = first_guess(turn.now() - peer.called_at);
+    if (peer.handshake.calls == 1)
+      peer.response = first_guess(turn.now() - peer.handshake.called_at);
     become_ready(peer);
   } else if (!was_ready) {
-    if (peer.state != SessionState::answered) {
-      peer.state = SessionState::answered;
-      if (turn.tracing()) trace_session(peer);
+    if (peer.session.state != SessionState::answered) {
+      peer.session.state = SessionState::answered;
+      if (turn.tracing()) reporter.trace_session(peer);
     }
     enter_half_open(peer);
   }
@@ -339,25 +345,25 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     send_session(peer, wire::PacketType::welcome, control_routes.find_way(peer, {nic, far}),
                  said.sequence);
   }
-  touch(peer);
+  touched.add(peer);
 }
 
 // The sender of a session packet that is new and believed. Null: nothing more is to be done.
 Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
   if (is_in_vain_at_rest(*this, packet)) {
-    drop(DropReason::stale_session);
+    reporter.drop(DropReason::stale_session);
     return nullptr;
   }
   Peer* found = find_peer(said.sender_id);
   const bool same = found != nullptr && is_same_session(*found, said);
-  if (same && static_cast<std::int32_t>(said.sequence - found->remote_sequence) <= 0) {
-    drop(DropReason::stale_session);
+  if (same && static_cast<std::int32_t>(said.sequence - found->identity.remote_sequence) <= 0) {
+    reporter.drop(DropReason::stale_session);
     return nullptr;
   }
-  const bool ended = same && found->state == SessionState::failed;
+  const bool ended = same && found->session.state == SessionState::failed;
   if (ended && (echoes_us(*found, said) || was_ready_with(*found, said))) {
-    drop(DropReason::stale_session);
+    reporter.drop(DropReason::stale_session);
     if (echoes_us(*found, said)) tell_of_end(*this, nic, *found, packet);
     return nullptr;
   }
@@ -406,21 +412,21 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
       core.send_challenge(nic, said, address);
       return false;
     }
-    const bool is_older = said.epoch < peer.verified_epoch;
-    if (is_older && peer.state != SessionState::ready) return true;
+    const bool is_older = said.epoch < peer.identity.verified_epoch;
+    if (is_older && peer.session.state != SessionState::ready) return true;
     if (is_called(peer) && was_ready_with(peer, said)) {
       // The caller gets in if it answers our call. A RESET that arrived after that would end the
       // session.
-      core.drop(DropReason::stale_session);
+      core.reporter.drop(DropReason::stale_session);
       return false;
     }
     // Asks whether the other process still lives. If it has been silent for a peer timeout by then,
     // the caller's next HELLO finds the session ended.
-    peer.questioned |= is_older;
-    core.touch(peer);
+    peer.session.questioned |= is_older;
+    core.touched.add(peer);
     turn_away(core, nic, said, address, wire::kClosingStaleEpoch);
   }
-  core.drop(DropReason::stale_session);
+  core.reporter.drop(DropReason::stale_session);
   return false;
 }
 
@@ -430,7 +436,7 @@ bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView&
 template <class Core>
 bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
   return !core.job_secret.bytes().empty() ||
-         (peer.verified_counter != 0 && !has_moved(core, peer, packet.nics));
+         (peer.identity.verified_counter != 0 && !has_moved(core, peer, packet.nics));
 }
 
 }  // namespace
@@ -440,7 +446,7 @@ bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
 Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
   const wire::SessionPart& said = *packet.session;
   const auto refuse = [this](DropReason reason) {
-    drop(reason);
+    reporter.drop(reason);
     return nullptr;
   };
   const NicAddress& address = packet.nics[packet.header->nic()].address;
@@ -452,9 +458,10 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   // An older incarnation can't undo the state of a newer one, if nobody else can have sent that in
   // its name. The exception: the newer one has been silent for so long that the older one's cookie
   // is younger.
-  const bool is_behind = peer != nullptr && peer->state == SessionState::answered &&
-                         is_nobody_else(*this, *peer, packet) &&
-                         ahead_of(said, peer->remote_epoch, peer->remote_counter) < 0;
+  const bool is_behind =
+      peer != nullptr && peer->session.state == SessionState::answered &&
+      is_nobody_else(*this, *peer, packet) &&
+      ahead_of(said, peer->identity.remote_epoch, peer->identity.remote_counter) < 0;
   if (is_behind && (packet.type != wire::PacketType::hello ||
                     !was_silent_for_a_cookies_life(*peer, turn.now()))) {
     return refuse(DropReason::stale_session);
@@ -466,7 +473,8 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
   if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
   const bool crowded = half_open.size() >= turn.tunables.max_half_open_sessions || peers.full();
   const bool must_prove =
-      peer == nullptr ? crowded : peer->remote_token != 0 || peer->verified_counter != 0;
+      peer == nullptr ? crowded
+                      : peer->session.remote_token != 0 || peer->identity.verified_counter != 0;
   if (must_prove && (!echoed || is_behind) && !is_proven(*this, said, address)) {
     send_challenge(nic, said, address);
     return nullptr;
@@ -478,7 +486,7 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);
   }
-  if (peer->state == SessionState::ready) fail_peer(*peer, Status::peer_restarted);
+  if (peer->session.state == SessionState::ready) fail_peer(*peer, Status::peer_restarted);
   if (!learn_session(*peer, said, packet.nics)) {
     if (is_new) give_back(*peer);
     return refuse(DropReason::limit);
@@ -514,16 +522,17 @@ void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hell
 // triggers this once; then the timer repeats it. In ANSWERED a stranger may have told the peer's
 // NICs. Then the number of the asking NIC means nothing, so this end answers all of them.
 void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  if (!wire::verify(packet, job_secret.bytes())) return drop(DropReason::bad_mac);
-  const bool announces = peer.state == SessionState::ready && peer.announcing;
-  if (!announces && (!is_called(peer) || peer.calls == 0)) return drop(DropReason::stale_session);
-  if (peer.cookie == packet.challenge->cookie) return;
-  peer.cookie = packet.challenge->cookie;
+  if (!wire::verify(packet, job_secret.bytes())) return reporter.drop(DropReason::bad_mac);
+  const bool announces = peer.session.state == SessionState::ready && peer.session.announcing;
+  if (!announces && (!is_called(peer) || peer.handshake.calls == 0))
+    return reporter.drop(DropReason::stale_session);
+  if (peer.handshake.cookie == packet.challenge->cookie) return;
+  peer.handshake.cookie = packet.challenge->cookie;
   if (announces) return;  // the next announcement carries it
-  peer.called_at = turn.now();
-  for (std::uint32_t far = 0; far < peer.remote_nics; ++far) {
-    if (peer.state == SessionState::calling && far != packet.header->nic()) continue;
-    send_session(peer, wire::PacketType::hello, {nic, far}, peer.cookie);
+  peer.handshake.called_at = turn.now();
+  for (std::uint32_t far = 0; far < peer.session.remote_nics; ++far) {
+    if (peer.session.state == SessionState::calling && far != packet.header->nic()) continue;
+    send_session(peer, wire::PacketType::hello, {nic, far}, peer.handshake.cookie);
   }
 }
 

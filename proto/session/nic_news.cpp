@@ -79,16 +79,16 @@ void Endpoint::Core::tell_awake() {
     const std::uint32_t place = news.awake_next;
     news.awake_next = place + 1 < peers.awake_places() ? place + 1 : 0;
     Peer* const peer = peers.awake_at(place);
-    if (peer == nullptr || peer->nic_news == news.newest()) continue;
+    if (peer == nullptr || peer->paths.nic_news == news.newest()) continue;
     hear_news(*peer);
     ++told;
   }
 }
 
 void Endpoint::Core::hear_news(Peer& peer) {
-  if (peer.nic_news == news.newest()) return;
-  const std::uint32_t known = news.known_to(std::exchange(peer.nic_news, news.newest()));
-  if (peer.state != SessionState::ready) return;
+  if (peer.paths.nic_news == news.newest()) return;
+  const std::uint32_t known = news.known_to(std::exchange(peer.paths.nic_news, news.newest()));
+  if (peer.session.state != SessionState::ready) return;
   bool any_switched = false;
   bool any_moved = false;
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
@@ -96,7 +96,7 @@ void Endpoint::Core::hear_news(Peer& peer) {
     if (!is_newer(local.changed, known)) continue;
     const bool fell = is_newer(local.fell, known);
     const bool moved = is_newer(local.moved, known);
-    for (const std::uint32_t index : std::array(peer.paths)) {
+    for (const std::uint32_t index : std::array(peer.paths.indices)) {
       if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
       Path& path = paths.at(index);
       if (fell && path.state != PathState::down) {

@@ -31,17 +31,18 @@ template <class Core>
 bool is_over(const Core& core, std::uint32_t index) {
   if (!core.peers.is_awake(index)) return core.peers.resting(index).state == SessionState::failed;
   const Peer& peer = core.peers.at(index);
-  const bool lives = peer.state != SessionState::failed && peer.state != SessionState::idle;
+  const bool lives =
+      peer.session.state != SessionState::failed && peer.session.state != SessionState::idle;
   return !lives && peer.messages == 0 && !core.pending(peer);
 }
 
 template <class Core>
 void forget(Core& core, Peer& peer, bool was_named) {
-  const std::uint32_t index = core.index_of(peer);
+  const std::uint32_t index = peer.index;
   core.half_open.leave(peer);
   core.learn_nics(peer, {});
-  if (peer.outgoing.is_open()) peer.outgoing.close();
-  if (peer.incoming.is_open()) peer.incoming.close();
+  if (peer.sends.table.is_open()) peer.sends.table.close();
+  if (peer.receives.table.is_open()) peer.receives.table.close();
   if (core.touched.contains(core.peers, index)) core.touched.remove(core.peers, index);
   core.peer_timers.remove(index);
   core.peers.forget(index, was_named);
@@ -80,9 +81,10 @@ template <class Core>
 bool is_left_alone(const Core& core, std::uint32_t index) {
   if (!core.peers.is_awake(index)) return false;
   const Peer& peer = core.peers.at(index);
-  return peer.state == SessionState::answered && peer.call_at == kNever &&
+  return peer.session.state == SessionState::answered && peer.session.call_at == kNever &&
          !CallQueue::waits(peer) && !core.pending(peer) &&
-         core.turn.now() - peer.last_heard >= milliseconds(core.turn.tunables.peer_timeout_ms);
+         core.turn.now() - peer.session.last_heard >=
+             milliseconds(core.turn.tunables.peer_timeout_ms);
 }
 
 // Nobody waits for the peer, and it has been silent for half the peer timeout. Asked now, it has
@@ -96,16 +98,16 @@ bool is_silent(const Core& core, std::uint32_t index) {
            core.turn.now() - peer.last_heard >= half + milliseconds(peer.absence_ms);
   }
   const Peer& peer = core.peers.at(index);
-  return peer.state == SessionState::ready && !core.pending(peer) &&
-         core.turn.now() - peer.last_heard >= half + peer.remote_absence;
+  return peer.session.state == SessionState::ready && !core.pending(peer) &&
+         core.turn.now() - peer.session.last_heard >= half + peer.session.remote_absence;
 }
 
 // Until the peer is heard, somebody counts as waiting for it.
 template <class Core>
 void question(Core& core, std::uint32_t index) {
   Peer& peer = core.peers.is_awake(index) ? core.peers.at(index) : core.wake(index);
-  peer.questioned = true;
-  core.touch(peer);
+  peer.session.questioned = true;
+  core.touched.add(peer);
 }
 
 // Finds sessions that are over, and asks some of the peers that were silent for long.
@@ -137,7 +139,7 @@ void walk_places(Core& core) {
 Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   if (peers.full()) (void)free_ended(*this);
   while (Peer* const oldest = peers.full() ? half_open.oldest() : nullptr) {
-    if (oldest->calling_since > half_open_until) break;
+    if (oldest->handshake.calling_since > half_open_until) break;
     if (pending(*oldest)) {
       half_open.leave(*oldest);  // somebody has guessed its name
     } else {
@@ -151,22 +153,23 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   Peer* peer = peers.make(remote_id);
   if (peer == nullptr) return nullptr;
   start_peer(*peer);
-  peer->path_start = turn.tunables.initial_sequence;
+  peer->slots.path_start = turn.tunables.initial_sequence;
   return peer;
 }
 
 // Forgets a stranger's peer that has led to nothing yet.
 void Endpoint::Core::give_back(Peer& peer) {
-  HAWSER_ASSERT(!peer.wanted && !pending(peer) && peer.state != SessionState::ready);
+  HAWSER_ASSERT(!peer.session.wanted && !pending(peer) &&
+                peer.session.state != SessionState::ready);
   end_calling(peer);
   forget(*this, peer, false);
 }
 
 void Endpoint::Core::enter_half_open(Peer& peer) {
   // A peer that had a session keeps its PeerId until that session is over.
-  const bool is_known = peer.wanted || peer.verified_counter != 0;
+  const bool is_known = peer.session.wanted || peer.identity.verified_counter != 0;
   if (is_known || pending(peer)) return;
-  if (half_open.enter(peer)) peer.calling_since = turn.now();
+  if (half_open.enter(peer)) peer.handshake.calling_since = turn.now();
 }
 
 }  // namespace hawser::proto

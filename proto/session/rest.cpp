@@ -24,7 +24,7 @@ namespace {
 // the directory that names the second.
 constexpr std::uint32_t kBlocksToWake = 5;
 static_assert(RestingPeer::kMostFinals <= 64);
-static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::nics)>);
+static_assert(RestingPeer::kMostNics <= std::tuple_size_v<decltype(Peer::identity.nics)>);
 
 constexpr std::array kFinals{wire::MessageStatus::delivered, wire::MessageStatus::truncated,
                              wire::MessageStatus::cancelled};
@@ -56,11 +56,11 @@ bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
 bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
   record.finals = 0;
   record.final_count = 0;
-  if (!peer.incoming.is_open()) return true;
-  const std::uint64_t count = peer.next_to_process - peer.remote_floor;
-  if (count > RestingPeer::kMostFinals || peer.incoming.size() != count) return false;
+  if (!peer.receives.table.is_open()) return true;
+  const std::uint64_t count = peer.receives.next_to_process - peer.receives.remote_floor;
+  if (count > RestingPeer::kMostFinals || peer.receives.table.size() != count) return false;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const auto entry = peer.incoming.get(peer.remote_floor + i);
+    const auto entry = peer.receives.table.get(peer.receives.remote_floor + i);
     if (!entry || !is_finished_entry(*entry)) return false;
     const auto found = std::ranges::find(kFinals, status_of_entry(*entry));
     HAWSER_ASSERT(found != kFinals.end());
@@ -74,14 +74,15 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 // requests of dropped messages. Then there is nobody to go on for. A later call on the peer
 // continues from there.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
-  if (peer.state != SessionState::ready || turn.now() - peer.last_heard < patience_with(peer))
+  if (peer.session.state != SessionState::ready ||
+      turn.now() - peer.session.last_heard < patience_with(peer))
     return false;
   bool any_works = false;
   const Time since = turn.now() - patience_with(peer);
   for_each_path(peer, [&](Path& path) {
     any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
   });
-  return peer.announcing || !any_works;
+  return peer.session.announcing || !any_works;
 }
 
 // Whether the path carries data and has nothing in flight. Or it waits for a NIC that is away by
@@ -97,8 +98,9 @@ namespace {
 // The incarnation named last by an address or a session packet was never READY here, but an older
 // one was. The record has no room for both.
 bool has_two_incarnations(const Peer& peer) {
-  return peer.verified_counter != 0 &&
-         (peer.verified_epoch != peer.remote_epoch || peer.verified_counter != peer.remote_counter);
+  return peer.identity.verified_counter != 0 &&
+         (peer.identity.verified_epoch != peer.identity.remote_epoch ||
+          peer.identity.verified_counter != peer.identity.remote_counter);
 }
 
 }  // namespace
@@ -106,32 +108,35 @@ bool has_two_incarnations(const Peer& peer) {
 // Whether a record can replace the peer, with nothing pending, so that nobody could tell the
 // difference.
 bool Endpoint::Core::is_settled(Peer& peer) {
-  const std::uint32_t index = index_of(peer);
-  if (peer.messages > 0 || turn.now() < peer.answer_at) return false;
+  const std::uint32_t index = peer.index;
+  if (peer.messages > 0 || turn.now() < peer.handshake.answer_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
-  if (peer.call_at != kNever && !out_of_reach) return false;
+  if (peer.session.call_at != kNever && !out_of_reach) return false;
   if (senders.contains(peers, index) || outbox.is_scheduled(peer) ||
       touched.contains(peers, index)) {
     return false;
   }
   // Dropped messages are solicited, while there is a peer to ask.
   if (descriptors.is_starved(peer) && !out_of_reach) return false;
-  if (!peer.retransmits.empty() || outbox.has_due(peer)) return false;
-  if (peer.remote_nics == 0 || peer.remote_nics > RestingPeer::kMostNics) return false;
-  for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
-    if (!fits(peer.nics[i].address)) return false;
+  if (!peer.sends.retransmits.empty() || outbox.has_due(peer)) return false;
+  if (peer.session.remote_nics == 0 || peer.session.remote_nics > RestingPeer::kMostNics)
+    return false;
+  for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
+    if (!fits(peer.identity.nics[i].address)) return false;
   }
   if (has_two_incarnations(peer)) return false;
-  if (peer.state == SessionState::failed) return true;
+  if (peer.session.state == SessionState::failed) return true;
   // The peer's present evidence may contradict a standing verdict, so one more judgement comes
   // first.
-  if (!verdicts.empty() && verdicts.judged_at() < peer.last_heard) return false;
+  if (!verdicts.empty() && verdicts.judged_at() < peer.session.last_heard) return false;
   // A CLOSE that has begun to arrive continues.
-  if ((peer.announcing && !out_of_reach) || peer.close_sent || peer.acked_in_turn ||
-      std::ranges::any_of(peer.close_parts, [](std::uint64_t word) { return word != 0; })) {
+  if ((peer.session.announcing && !out_of_reach) || peer.session.close_sent ||
+      peer.silence.acked_in_turn ||
+      std::ranges::any_of(peer.handshake.close_parts,
+                          [](std::uint64_t word) { return word != 0; })) {
     return false;
   }
-  for (const std::uint32_t path : peer.paths) {
+  for (const std::uint32_t path : peer.paths.indices) {
     if (path != kNoIndex && !out_of_reach && !path_may_go(peer, paths.at(path))) return false;
   }
   return true;
@@ -139,33 +144,36 @@ bool Endpoint::Core::is_settled(Peer& peer) {
 
 // Called at the end of a turn. True: the peer rests, and is gone.
 bool Endpoint::Core::consider_rest(Peer& peer) {
-  peer.rest_at = kNever;
-  const bool ended = peer.state == SessionState::ready || peer.state == SessionState::failed;
+  peer.session.rest_at = kNever;
+  const bool ended =
+      peer.session.state == SessionState::ready || peer.session.state == SessionState::failed;
   if (!ended || closing || pending(peer)) return false;
   // Packets on their way would only wake it.
   const Duration quiet =
       std::max(milliseconds(turn.tunables.rest_after_ms), peer.response.overdue(turn.granularity));
-  const Time due = later(peer.last_heard, peer.used_at) + quiet;
+  const Time due = later(peer.session.last_heard, peer.session.used_at) + quiet;
   if (turn.now() < due) {
-    peer.rest_at = due;
+    peer.session.rest_at = due;
     return false;
   }
-  peer.rest_at = turn.now() + std::max(quiet / 4, milliseconds(1));
+  peer.session.rest_at = turn.now() + std::max(quiet / 4, milliseconds(1));
   RestingPeer record;
   if (!is_settled(peer)) {
-    if (peer.state == SessionState::ready && turn.now() - peer.last_heard >= patience_with(peer)) {
+    if (peer.session.state == SessionState::ready &&
+        turn.now() - peer.session.last_heard >= patience_with(peer)) {
       probe_best_path(peer);  // is it only that nobody has asked?
     }
     // Only a call changes that.
-    if (peer.state == SessionState::failed && has_two_incarnations(peer)) peer.rest_at = kNever;
+    if (peer.session.state == SessionState::failed && has_two_incarnations(peer))
+      peer.session.rest_at = kNever;
     return false;
   }
-  if (peer.state == SessionState::ready) {
-    if (peer.floor - peer.told_floor > RestingPeer::kMostFinals) {
+  if (peer.session.state == SessionState::ready) {
+    if (peer.sends.floor - peer.sends.told_floor > RestingPeer::kMostFinals) {
       outbox.schedule_now(peer);  // a packet with the floor lets the other side rest too
       return false;
     }
-    if (peer.next_to_process - peer.remote_floor > RestingPeer::kMostFinals) {
+    if (peer.receives.next_to_process - peer.receives.remote_floor > RestingPeer::kMostFinals) {
       // The packet with the floor was lost. A probe's answer brings it again, if the peer lives.
       if (is_out_of_reach(peer)) {
         fail_peer(peer, Status::peer_timeout);
@@ -184,87 +192,88 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
 namespace {
 
 void describe(const Peer& peer, RestingPeer& record) {
-  record.remote_id = peer.remote_id;
-  record.remote_epoch = peer.remote_epoch;
-  record.remote_token = peer.remote_token;
-  record.token = peer.token;
-  record.remote_counter = peer.remote_counter;
-  record.remote_sequence = peer.remote_sequence;
-  record.remote_index = peer.remote_index;
-  record.counter = peer.counter;
-  record.absence_ms = static_cast<std::uint16_t>(peer.remote_absence.ns / milliseconds(1).ns);
-  record.fragment_bytes = peer.fragment_bytes;
-  record.remote_unscheduled =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(peer.remote_unscheduled, 0xffffffff));
-  record.next_number = peer.next_number;
-  record.first_remote_number = peer.first_remote_number;
-  record.next_to_process = peer.next_to_process;
-  record.path_start = peer.path_start;
-  record.unproven = peer.unproven;
-  record.generations = peer.generations;
-  record.receive_generations = peer.receive_generations;
-  record.last_heard = peer.last_heard;
+  record.remote_id = peer.identity.remote_id;
+  record.remote_epoch = peer.identity.remote_epoch;
+  record.remote_token = peer.session.remote_token;
+  record.token = peer.session.token;
+  record.remote_counter = peer.identity.remote_counter;
+  record.remote_sequence = peer.identity.remote_sequence;
+  record.remote_index = peer.session.remote_index;
+  record.counter = peer.identity.counter;
+  record.absence_ms =
+      static_cast<std::uint16_t>(peer.session.remote_absence.ns / milliseconds(1).ns);
+  record.fragment_bytes = peer.session.fragment_bytes;
+  record.remote_unscheduled = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(peer.identity.remote_unscheduled, 0xffffffff));
+  record.next_number = peer.sends.next_number;
+  record.first_remote_number = peer.slots.first_remote_number;
+  record.next_to_process = peer.receives.next_to_process;
+  record.path_start = peer.slots.path_start;
+  record.unproven = peer.paths.unproven;
+  record.generations = peer.slots.generations;
+  record.receive_generations = peer.slots.receive_generations;
+  record.last_heard = peer.session.last_heard;
   record.smoothed_ns = capped_ns(peer.response.smoothed());
   record.variance_ns = capped_ns(peer.response.variance());
   record.allowance_kib = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>((peer.allowance + 1023) / 1024, 0xffffffff));
-  record.state = peer.state;
-  record.failure = peer.failure;
-  record.failure_reason = peer.failure_reason;
-  record.verified = peer.verified_counter != 0;
-  record.wanted = peer.wanted;
-  record.patience_eighths = static_cast<std::uint8_t>(peer.patience_eighths);
-  record.route = peer.route;
-  record.nic_count = static_cast<std::uint8_t>(peer.remote_nics);
-  for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
-    if (peer.nics[i].state != 0)
+      std::min<std::uint64_t>((peer.paths.allowance + 1023) / 1024, 0xffffffff));
+  record.state = peer.session.state;
+  record.failure = peer.session.failure;
+  record.failure_reason = peer.session.failure_reason;
+  record.verified = peer.identity.verified_counter != 0;
+  record.wanted = peer.session.wanted;
+  record.patience_eighths = static_cast<std::uint8_t>(peer.receives.patience_eighths);
+  record.route = peer.session.route;
+  record.nic_count = static_cast<std::uint8_t>(peer.session.remote_nics);
+  for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
+    if (peer.identity.nics[i].state != 0)
       record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);
-    record.nic_sequences[i] = peer.remote_nic_sequences[i];
-    std::copy_n(peer.nics[i].address.bytes.begin(), RestingPeer::kAddressBytes,
+    record.nic_sequences[i] = peer.identity.remote_nic_sequences[i];
+    std::copy_n(peer.identity.nics[i].address.bytes.begin(), RestingPeer::kAddressBytes,
                 record.addresses[i].begin());
   }
 }
 
 void restore(const RestingPeer& record, Peer& peer) {
-  peer.state = record.state;
-  peer.failure = record.failure;
-  peer.failure_reason = record.failure_reason;
-  peer.wanted = record.wanted;
-  peer.remote_epoch = record.remote_epoch;
-  peer.remote_counter = record.remote_counter;
+  peer.session.state = record.state;
+  peer.session.failure = record.failure;
+  peer.session.failure_reason = record.failure_reason;
+  peer.session.wanted = record.wanted;
+  peer.identity.remote_epoch = record.remote_epoch;
+  peer.identity.remote_counter = record.remote_counter;
   if (record.verified) {
-    peer.verified_epoch = record.remote_epoch;
-    peer.verified_counter = record.remote_counter;
+    peer.identity.verified_epoch = record.remote_epoch;
+    peer.identity.verified_counter = record.remote_counter;
   }
-  peer.remote_token = record.remote_token;
-  peer.token = record.token;
-  peer.remote_sequence = record.remote_sequence;
-  peer.remote_index = record.remote_index;
-  peer.counter = record.counter;
-  peer.remote_absence = milliseconds(record.absence_ms);
-  peer.fragment_bytes = peer.offered_bytes = record.fragment_bytes;
-  peer.remote_unscheduled = record.remote_unscheduled;
-  peer.next_number = peer.floor = peer.told_floor = record.next_number;
-  peer.first_remote_number = record.first_remote_number;
-  peer.next_to_process = record.next_to_process;
-  peer.remote_floor = record.next_to_process - record.final_count;
-  peer.path_start = record.path_start;
-  peer.unproven = record.unproven;
-  peer.generations = record.generations;
-  peer.epochs.fill(epoch_of(record.path_start));
-  peer.receive_generations = record.receive_generations;
-  peer.last_heard = record.last_heard;
+  peer.session.remote_token = record.remote_token;
+  peer.session.token = record.token;
+  peer.identity.remote_sequence = record.remote_sequence;
+  peer.session.remote_index = record.remote_index;
+  peer.identity.counter = record.counter;
+  peer.session.remote_absence = milliseconds(record.absence_ms);
+  peer.session.fragment_bytes = peer.handshake.offered_bytes = record.fragment_bytes;
+  peer.identity.remote_unscheduled = record.remote_unscheduled;
+  peer.sends.next_number = peer.sends.floor = peer.sends.told_floor = record.next_number;
+  peer.slots.first_remote_number = record.first_remote_number;
+  peer.receives.next_to_process = record.next_to_process;
+  peer.receives.remote_floor = record.next_to_process - record.final_count;
+  peer.slots.path_start = record.path_start;
+  peer.paths.unproven = record.unproven;
+  peer.slots.generations = record.generations;
+  peer.slots.epochs.fill(epoch_of(record.path_start));
+  peer.slots.receive_generations = record.receive_generations;
+  peer.session.last_heard = record.last_heard;
   peer.response = ResponseTime(nanoseconds(record.smoothed_ns), nanoseconds(record.variance_ns));
-  peer.allowance = std::uint64_t{record.allowance_kib} * 1024;
-  peer.patience_eighths = record.patience_eighths;
-  peer.route = record.route;
-  peer.remote_nics = record.nic_count;
+  peer.paths.allowance = std::uint64_t{record.allowance_kib} * 1024;
+  peer.receives.patience_eighths = record.patience_eighths;
+  peer.session.route = record.route;
+  peer.session.remote_nics = record.nic_count;
   for (std::uint32_t i = 0; i < record.nic_count; ++i) {
-    wire::NicRecord& nic = peer.nics[i];
+    wire::NicRecord& nic = peer.identity.nics[i];
     std::ranges::copy(record.addresses[i], nic.address.bytes.begin());
     nic.index = static_cast<std::uint8_t>(i);
     nic.state = static_cast<std::uint8_t>(record.nics_up >> i & 1);
-    peer.remote_nic_sequences[i] = record.nic_sequences[i];
+    peer.identity.remote_nic_sequences[i] = record.nic_sequences[i];
   }
 }
 
@@ -273,27 +282,28 @@ void restore(const RestingPeer& record, Peer& peer) {
 // `record` has the final statuses. False: the blocks for waking could not be withheld; nothing
 // changed.
 bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
-  const std::uint32_t index = index_of(peer);
-  if (peer.state == SessionState::ready) {
+  const std::uint32_t index = peer.index;
+  if (peer.session.state == SessionState::ready) {
     if (table_blocks.available() < kBlocksToWake) return false;
     table_blocks.withhold(kBlocksToWake);
     descriptors.forget(peer);
-    for (const std::uint32_t path : std::array(peer.paths)) {
+    for (const std::uint32_t path : std::array(peer.paths.indices)) {
       if (path != kNoIndex) release_path(peer, paths.at(path));
     }
     for (std::uint32_t slot = 0; slot < kMaxPaths; ++slot) begin_epoch(peer, slot);
-    for (const std::uint32_t path : peer.receive_paths) {
+    for (const std::uint32_t path : peer.paths.receiving) {
       if (path == kNoIndex) continue;
-      peer.receive_generations[receive_paths.at(path).slot] = receive_paths.at(path).generation;
+      peer.slots.receive_generations[receive_paths.at(path).slot] =
+          receive_paths.at(path).generation;
       receive_paths.free(path);
     }
-    peer.outgoing.close();
-    peer.incoming.close();
+    peer.sends.table.close();
+    peer.receives.table.close();
   }
   describe(peer, record);
-  record.nic_news =
-      news.known_to(peer.nic_news) - (peer.announcing ? 1 : 0);  // to be told on waking
-  for (std::size_t i = 0; i < peer.remote_nics; ++i) sender.close_remotes(peer, i);
+  record.nic_news = news.known_to(peer.paths.nic_news) -
+                    (peer.session.announcing ? 1 : 0);  // to be told on waking
+  for (std::size_t i = 0; i < peer.session.remote_nics; ++i) sender.close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);
   return true;
@@ -306,16 +316,16 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   start_peer(peer);
   restore(record, peer);
   ++turn.counters.peers_woken;
-  touch(peer);
-  if (peer.state == SessionState::failed) return peer;
+  touched.add(peer);
+  if (peer.session.state == SessionState::failed) return peer;
   if (!verdicts.empty()) want_verdicts();
   table_blocks.release(kBlocksToWake);
-  bool opened = peer.outgoing.open(table_blocks, peer.next_number) &&
-                peer.incoming.open(table_blocks, peer.remote_floor);
+  bool opened = peer.sends.table.open(table_blocks, peer.sends.next_number) &&
+                peer.receives.table.open(table_blocks, peer.receives.remote_floor);
   for (std::uint32_t i = 0; opened && i < record.final_count; ++i) {
     const auto status = kFinals[record.finals >> (2 * i) & 3];
-    opened = peer.incoming.set(peer.remote_floor + i,
-                               kFinishedEntry | static_cast<std::uint32_t>(status));
+    opened = peer.receives.table.set(peer.receives.remote_floor + i,
+                                     kFinishedEntry | static_cast<std::uint32_t>(status));
   }
   HAWSER_ASSERT(opened);  // these blocks were withheld
   const bool has_news = record.nic_news != news.count;

@@ -33,22 +33,23 @@ Peer* Endpoint::Core::find_peer(std::uint64_t remote_id) {
 
 // The common part of making a peer and waking one.
 void Endpoint::Core::start_peer(Peer& peer) {
-  peer.paths.fill(kNoIndex);
-  peer.bound = 0;
-  peer.receive_paths.fill(kNoIndex);
-  peer.nic_news = news.newest();
+  peer.paths.indices.fill(kNoIndex);
+  peer.paths.bound = 0;
+  peer.paths.receiving.fill(kNoIndex);
+  peer.paths.nic_news = news.newest();
   peer.response = ResponseTime(microseconds(turn.tunables.initial_rtt_us));
 }
 
 void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) {
-  for (std::size_t i = 0; i < std::max<std::size_t>(records.size(), peer.remote_nics); ++i) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(records.size(), peer.session.remote_nics);
+       ++i) {
     const wire::NicRecord record = i < records.size() ? records[i] : wire::NicRecord{};
-    const bool known = i < peer.remote_nics;
+    const bool known = i < peer.session.remote_nics;
     if (known && peers.nic_of(peer, i).address != record.address) sender.close_remotes(peer, i);
     peers.nic_of(peer, i) = record;
   }
-  peer.remote_nics = static_cast<std::uint32_t>(records.size());
-  peer.remote_nic_sequences.fill(0);
+  peer.session.remote_nics = static_cast<std::uint32_t>(records.size());
+  peer.identity.remote_nic_sequences.fill(0);
   pair_nics(peer);
 }
 
@@ -62,7 +63,7 @@ std::uint32_t offer_to(Core& core, Peer& peer) {
   constexpr std::uint32_t kWhole = 16;  // payload is a multiple of it
   std::uint32_t most = core.sender.limits().fragment_bytes + kHeaders;
   for (const LocalNic& local : core.nics) {
-    for (std::uint32_t i = 0; i < peer.remote_nics; ++i) {
+    for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
       const NicAddress& address = core.peers.nic_of(peer, i).address;
       if (!local.nic->can_address(address)) continue;
       most = std::min(most, local.nic->max_datagram_to(address));
@@ -75,35 +76,36 @@ std::uint32_t offer_to(Core& core, Peer& peer) {
 
 // Never draws the same token twice. The cookie belonged to the token before.
 void Endpoint::Core::draw_token(Peer& peer) {
-  peer.token = keys.token(++handshake_counter, peer.remote_id);
-  peer.cookie = 0;
+  peer.session.token = keys.token(++handshake_counter, peer.identity.remote_id);
+  peer.handshake.cookie = 0;
 }
 
 // Draws this side's part of a new session.
 bool Endpoint::Core::begin_session(Peer& peer) {
-  if (!peer.outgoing.is_open() &&
-      !peer.outgoing.open(table_blocks, turn.tunables.initial_sequence)) {
+  if (!peer.sends.table.is_open() &&
+      !peer.sends.table.open(table_blocks, turn.tunables.initial_sequence)) {
     return false;
   }
-  peer.failure = Status::ok;
-  peer.failure_reason = Reason::none;
+  peer.session.failure = Status::ok;
+  peer.session.failure_reason = Reason::none;
   draw_token(peer);
-  peer.counter = handshake_counter;
-  peer.offered_bytes = offer_to(*this, peer);
-  peer.next_number = peer.floor = peer.told_floor = turn.tunables.initial_sequence;
-  peer.path_start = turn.tunables.initial_sequence;
-  peer.calls = 0;
-  peer.calling_since = turn.now();
-  peer.call_interval = microseconds(turn.tunables.handshake_retry_us);
-  peer.last_heard = turn.now();
-  peer.announcing = false;
-  peer.close_sent = false;
-  peer.refused = peer.outdated = false;
-  peer.close_answered = false;
+  peer.identity.counter = handshake_counter;
+  peer.handshake.offered_bytes = offer_to(*this, peer);
+  peer.sends.next_number = peer.sends.floor = peer.sends.told_floor =
+      turn.tunables.initial_sequence;
+  peer.slots.path_start = turn.tunables.initial_sequence;
+  peer.handshake.calls = 0;
+  peer.handshake.calling_since = turn.now();
+  peer.handshake.call_interval = microseconds(turn.tunables.handshake_retry_us);
+  peer.session.last_heard = turn.now();
+  peer.session.announcing = false;
+  peer.session.close_sent = false;
+  peer.session.refused = peer.session.outdated = false;
+  peer.session.close_answered = false;
   outbox.begin_session(peer);
   ControlRoutes::begin_session(peer);
-  peer.close_parts.fill(0);
-  peer.close_part_count = 0;
+  peer.handshake.close_parts.fill(0);
+  peer.handshake.close_part_count = 0;
   return true;
 }
 
@@ -122,65 +124,67 @@ wire::NicRecord Endpoint::Core::nic_record(std::size_t i) const {
 // Takes over what the other side says of itself at the start of a new session.
 bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records) {
-  if (peer.state == SessionState::failed) forget_failed(peer);
-  const std::uint64_t told_with = peer.state == SessionState::idle ? 0 : peer.token;
-  if (peer.state == SessionState::idle && !begin_session(peer)) return false;
+  if (peer.session.state == SessionState::failed) forget_failed(peer);
+  const std::uint64_t told_with = peer.session.state == SessionState::idle ? 0 : peer.session.token;
+  if (peer.session.state == SessionState::idle && !begin_session(peer)) return false;
   // The incarnation answered before may be READY: its packets must not count as this one's.
-  if (peer.state == SessionState::answered &&
-      (hello.epoch != peer.remote_epoch || hello.counter != peer.remote_counter)) {
+  if (peer.session.state == SessionState::answered &&
+      (hello.epoch != peer.identity.remote_epoch ||
+       hello.counter != peer.identity.remote_counter)) {
     draw_token(peer);
     half_open.leave(peer);  // enters anew: it has just proven an address, so it is no old stranger
   }
-  if (peer.incoming.is_open()) peer.incoming.close();
-  if (!peer.incoming.open(table_blocks, hello.first_number)) return false;
-  peer.remote_epoch = hello.epoch;
-  peer.remote_counter = hello.counter;
-  peer.remote_token = hello.my_token;
-  peer.remote_index = hello.my_index;
-  peer.remote_unscheduled = hello.unscheduled_bytes;
-  peer.first_remote_number = hello.first_number;
-  peer.receive_generations.fill(0);
-  peer.remote_floor = hello.first_number;
-  peer.next_to_process = hello.first_number;
-  peer.remote_absence = milliseconds(hello.absence_ms);
-  peer.any_turn = false;
-  peer.behind = 0;
-  peer.newest_acked_sent = peer.settled_sent = Time{};
-  peer.patience_eighths = 8;
+  if (peer.receives.table.is_open()) peer.receives.table.close();
+  if (!peer.receives.table.open(table_blocks, hello.first_number)) return false;
+  peer.identity.remote_epoch = hello.epoch;
+  peer.identity.remote_counter = hello.counter;
+  peer.session.remote_token = hello.my_token;
+  peer.session.remote_index = hello.my_index;
+  peer.identity.remote_unscheduled = hello.unscheduled_bytes;
+  peer.slots.first_remote_number = hello.first_number;
+  peer.slots.receive_generations.fill(0);
+  peer.receives.remote_floor = hello.first_number;
+  peer.receives.next_to_process = hello.first_number;
+  peer.session.remote_absence = milliseconds(hello.absence_ms);
+  peer.silence.any_turn = false;
+  peer.silence.behind = 0;
+  peer.silence.newest_acked_sent = peer.silence.settled_sent = Time{};
+  peer.receives.patience_eighths = 8;
   learn_nics(peer, records);
   // Nothing was sent with the present token yet.
-  if (peer.token != told_with) peer.offered_bytes = offer_to(*this, peer);
-  peer.fragment_bytes = std::min(peer.offered_bytes, hello.fragment_bytes);
+  if (peer.session.token != told_with) peer.handshake.offered_bytes = offer_to(*this, peer);
+  peer.session.fragment_bytes = std::min(peer.handshake.offered_bytes, hello.fragment_bytes);
   std::uint64_t ring = ~std::uint64_t{0};
   for (const wire::NicRecord& record : records) {
     ring = std::min(ring, std::uint64_t{record.receive_kib} * 1024);
   }
   // Until the peer says more: an eighth of its ring, as others may start at the same moment.
-  peer.allowance = std::max<std::uint64_t>(ring / 8, 2 * wire_bytes_of_full_packet(peer));
+  peer.paths.allowance = std::max<std::uint64_t>(ring / 8, 2 * wire_bytes_of_full_packet(peer));
   return true;
 }
 
 namespace {
 bool any_operation(const Peer& peer) {
-  return peer.open_sends + peer.open_receives + peer.posted_receives + peer.half_messages > 0;
+  return peer.open_sends + peer.receives.open + peer.receives.posted + peer.receives.half_messages >
+         0;
 }
 }  // namespace
 
 void Endpoint::Core::become_ready(Peer& peer) {
   half_open.leave(peer);
   end_calling(peer);
-  peer.state = SessionState::ready;
-  if (turn.tracing()) trace_session(peer);
-  peer.verified_epoch = peer.remote_epoch;
-  peer.verified_counter = peer.remote_counter;
-  peer.call_at = kNever;
-  peer.keepalive_at = kNever;
+  peer.session.state = SessionState::ready;
+  if (turn.tracing()) reporter.trace_session(peer);
+  peer.identity.verified_epoch = peer.identity.remote_epoch;
+  peer.identity.verified_counter = peer.identity.remote_counter;
+  peer.session.call_at = kNever;
+  peer.session.keepalive_at = kNever;
   ++turn.counters.sessions_established;
   turn.emit({.kind = Event::Kind::peer_established,
              .reason = Reason::handshake,
-             .peer = id_of(peer),
-             .endpoint_id = peer.remote_id});
-  peer.nic_news = news.newest();  // these paths know the NICs as they are
+             .peer = peers.id_of(peer),
+             .endpoint_id = peer.identity.remote_id});
+  peer.paths.nic_news = news.newest();  // these paths know the NICs as they are
   open_paths(peer);
   if (!verdicts.empty()) want_verdicts();
   // The handshake may have left before a NIC changed.
@@ -190,7 +194,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
     outbox.add_nic_state(peer, nic);
     outbox.schedule_soon(peer);
   }
-  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+  peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
     OutgoingMessage& message = outgoing.at(index);
     prepare(peer, message);
     want_to_send(peer, message);
@@ -200,29 +204,31 @@ void Endpoint::Core::become_ready(Peer& peer) {
 }
 
 bool Endpoint::Core::pending(const Peer& peer) const {
-  if (any_operation(peer) || peer.questioned) return true;
+  if (any_operation(peer) || peer.session.questioned) return true;
   // Or some message beyond a missing one has arrived.
-  return peer.incoming.is_open() && peer.incoming.size() > peer.next_to_process - peer.remote_floor;
+  return peer.receives.table.is_open() &&
+         peer.receives.table.size() > peer.receives.next_to_process - peer.receives.remote_floor;
 }
 
 // How long the peer may be silent: it may be away for as long as it announced. A peer that only has
 // to prove that it lives gets half of the timeout, because somebody waits for its place.
 Duration Endpoint::Core::patience_with(const Peer& peer) const {
-  const int part = peer.questioned && !any_operation(peer) ? 2 : 1;
-  return milliseconds(turn.tunables.peer_timeout_ms) / part + peer.remote_absence;
+  const int part = peer.session.questioned && !any_operation(peer) ? 2 : 1;
+  return milliseconds(turn.tunables.peer_timeout_ms) / part + peer.session.remote_absence;
 }
 
 // Time during which this end was away does not count as silence of the peer. Packets from the peer
 // don't count while nothing large reaches it. A peer that only has to prove that it lives must also
 // have been silent for the whole timeout.
 Time Endpoint::Core::gives_up_at(const Peer& peer) const {
-  Time since =
-      later(peer.pending_since == Time{} ? turn.now() : peer.pending_since, peer.last_heard);
-  if (peer.small_only_since != Time{}) since = earlier(since, peer.small_only_since);
+  Time since = later(peer.session.pending_since == Time{} ? turn.now() : peer.session.pending_since,
+                     peer.session.last_heard);
+  if (peer.session.small_only_since != Time{})
+    since = earlier(since, peer.session.small_only_since);
   const Duration patience = patience_with(peer);
-  const Duration whole = milliseconds(turn.tunables.peer_timeout_ms) + peer.remote_absence;
+  const Duration whole = milliseconds(turn.tunables.peer_timeout_ms) + peer.session.remote_absence;
   Time at = since + patience;
-  if (patience < whole) at = later(at, peer.last_heard + whole);
+  if (patience < whole) at = later(at, peer.session.last_heard + whole);
   return at + turn.absence().since(since);
 }
 
@@ -233,12 +239,13 @@ namespace {
 template <class Core>
 bool any_large_send(const Core& core, const Peer& peer) {
   bool any = false;
-  peer.outgoing.for_each([&](std::uint64_t, std::uint32_t index) {
+  peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
     const OutgoingMessage& message = core.outgoing.at(index);
     const bool moves = message.in_flight > 0 || message.queued > 0 ||
                        (message.next_fragment < message.may_send && !message.stopped);
     const std::uint64_t largest =
-        std::min<std::uint64_t>(message.bytes, peer.fragment_bytes) + wire::kDataHeaderBytes;
+        std::min<std::uint64_t>(message.bytes, peer.session.fragment_bytes) +
+        wire::kDataHeaderBytes;
     any |= !message.finished && moves && largest * 2 > wire_bytes_of_full_packet(peer);
   });
   return any;
@@ -248,38 +255,40 @@ bool any_large_send(const Core& core, const Peer& peer) {
 // Enforces the peer timeout. While something is pending it sends a probe now and then, so that the
 // timeout does not fire wrongly.
 void Endpoint::Core::watch_liveness(Peer& peer) {
-  if (peer.state != SessionState::ready) return;
+  if (peer.session.state != SessionState::ready) return;
   // The peer was heard since then; before that nothing was pending.
-  if (peer.pending_since != Time{} && peer.last_heard > peer.pending_since) peer.questioned = false;
+  if (peer.session.pending_since != Time{} && peer.session.last_heard > peer.session.pending_since)
+    peer.session.questioned = false;
   if (!pending(peer)) {
-    peer.pending_since = peer.small_only_since = peer.stall_at = Time{};
-    peer.keepalive_at = kNever;
+    peer.session.pending_since = peer.session.small_only_since = peer.session.stall_at = Time{};
+    peer.session.keepalive_at = kNever;
     return;
   }
   watch_progress(peer);
   const Duration timeout = patience_with(peer);
-  if (peer.pending_since == Time{}) {
-    peer.pending_since = turn.now();
-    peer.timeout_put_off = false;
+  if (peer.session.pending_since == Time{}) {
+    peer.session.pending_since = turn.now();
+    peer.session.timeout_put_off = false;
   }
   // Clear it at once: the next large send then has the whole timeout.
-  if (peer.small_only_since != Time{} && !any_large_send(*this, peer)) {
-    peer.small_only_since = Time{};
+  if (peer.session.small_only_since != Time{} && !any_large_send(*this, peer)) {
+    peer.session.small_only_since = Time{};
   }
   if (gives_up_at(peer) <= turn.now()) {
     // This end was away for long. It is still reading its rings, so answers must get a chance.
-    if (turn.is_late() && !peer.timeout_put_off) {
-      peer.timeout_put_off = true;
-      peer.pending_since =
+    if (turn.is_late() && !peer.session.timeout_put_off) {
+      peer.session.timeout_put_off = true;
+      peer.session.pending_since =
           turn.now() - timeout + std::min(timeout, peer.response.overdue(turn.granularity) * 4);
     } else {
       return fail_peer(peer, Status::peer_timeout);
     }
   }
-  const Time quiet = peer.last_heard + timeout / 4;
-  if (peer.keepalive_at == kNever || peer.keepalive_at < quiet) peer.keepalive_at = quiet;
-  if (turn.now() < peer.keepalive_at) return;
-  peer.keepalive_at = turn.now() + timeout / 8;
+  const Time quiet = peer.session.last_heard + timeout / 4;
+  if (peer.session.keepalive_at == kNever || peer.session.keepalive_at < quiet)
+    peer.session.keepalive_at = quiet;
+  if (turn.now() < peer.session.keepalive_at) return;
+  peer.session.keepalive_at = turn.now() + timeout / 8;
   if (probe_best_path(peer, false)) return;
   // All bound paths have been asked, and are silent.
   if (Path* more = bind_next(peer, false)) {
@@ -287,7 +296,7 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
     return;
   }
   probe_best_path(peer, true);
-  for (const std::uint32_t index : std::array(peer.paths)) {
+  for (const std::uint32_t index : std::array(peer.paths.indices)) {
     if (index == kNoIndex) continue;
     const Path& path = paths.at(index);
     if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic, true);

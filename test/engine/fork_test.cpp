@@ -5,14 +5,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/own_process.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
+#include "test/support/cancellable.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -88,6 +91,38 @@ TEST_CASE("Fork__a_child_may_destroy_its_copies_or_exit_with_them") {
           return 0;
         }) == 0);
   check_that_messages_pass(pair);
+}
+
+TEST_CASE("Fork__a_child_may_destroy_an_endpoint_in_which_a_thread_was_waiting") {
+  Tunables tunables = short_close();
+  tunables.close_timeout_ms = test::kStandstillMs;
+  Engine engine_a({{"udp:127.0.0.1"}, 1, tunables, ""});
+  Engine engine_b({{"udp:127.0.0.11"}, 0, tunables, ""});
+  std::unique_ptr<Endpoint> a = engine_a.create_endpoint({});
+  const std::unique_ptr<Endpoint> b = engine_b.create_endpoint({});
+  PeerId b_of_a = kAnyPeer;
+  REQUIRE(a->connect(b->address(), b_of_a) == Status::ok);
+  const std::vector<std::byte> sent(8);
+  std::vector<std::byte> received(8);
+  post_receive(*b, kAnyPeer, 1, received);
+  post_send(*a, b_of_a, 1, sent);
+  REQUIRE(next_of(*b, *a).status == Status::ok);
+  REQUIRE(next_of(*a, *b).status == Status::ok);
+  // The call waits in the endpoint for the peer's answer, which comes only once b is polled.
+  std::atomic<bool> is_closed{false};
+  const test::Cancellable caller([&] {
+    a->close();
+    is_closed = true;
+  });
+  CHECK(caller.blocks_in_kernel());
+  CHECK(in_child([&] {
+          a.reset();
+          return 0;
+        }) == 0);
+  CHECK(test::comes_true([&] {
+    b->poll({});
+    return is_closed.load();
+  }));
 }
 
 TEST_CASE("Fork__a_child_makes_engines_of_its_own") {

@@ -54,6 +54,54 @@ TEST_CASE("Endpoint__injected_messages_arrive_and_have_no_completion") {
   CHECK(completion.status == Status::ok);
 }
 
+TEST_CASE("Endpoint__injected_messages_need_no_room_for_completions") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  Tunables tunables = short_close();
+  tunables.max_operations = 16;
+  EndpointPair pair(setting, tunables);
+  // Two other completions wait before those of the injected messages, and stay in their order.
+  std::vector<std::byte> received(8);
+  const std::vector<std::byte> data = pattern(8, 1);
+  std::vector<OperationId> sends;
+  std::size_t arrived = 0;
+  const auto run = [&](const auto& condition) {
+    for (const HangLimit limit; !condition();) {
+      if (limit.is_over()) return false;
+      pair.a->poll({});
+      Completion at_b;
+      arrived += pair.b->poll(std::span(&at_b, 1));
+    }
+    return true;
+  };
+  for (std::uint64_t tag = 1; tag <= 2; ++tag) {
+    post_receive(*pair.b, pair.a_of_b, tag, received);
+    sends.push_back(post_send(*pair.a, pair.b_of_a, tag, data));
+    REQUIRE(run([&] { return pair.a->stats().operations_pending == 0; }));
+  }
+  for (std::uint64_t tag = 3; tag <= 200; ++tag) {
+    Status status = Status::again;
+    const SendRequest request{
+        .peer = pair.b_of_a, .tag = tag, .data = data.data(), .bytes = data.size()};
+    post_receive(*pair.b, pair.a_of_b, tag, received);
+    REQUIRE(run([&] {
+      status = pair.a->inject(request);
+      return status != Status::again;
+    }));
+    REQUIRE(status == Status::ok);
+    REQUIRE(run([&] { return arrived == tag; }));
+  }
+  REQUIRE(run([&] { return pair.a->stats().operations_pending == 0; }));
+  for (const OperationId send : sends) {
+    Completion completion;
+    REQUIRE(pair.a->wait(std::span(&completion, 1), kHangLimitNs) == 1);
+    CHECK(completion.operation == send);
+    CHECK(completion.status == Status::ok);
+  }
+  Completion none;
+  CHECK(pair.a->poll(std::span(&none, 1)) == 0);
+}
+
 TEST_CASE("Endpoint__an_injected_message_that_fails_says_so_without_a_name") {
   const Setting setting = GENERATE(from_range(all_settings()));
   CAPTURE(setting);

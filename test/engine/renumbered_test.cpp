@@ -7,10 +7,12 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "hawser/engine.hpp"
+#include "hawser/nics.hpp"
 #include "test/support/hang_limit.hpp"
 
 namespace hawser::engine {
@@ -98,26 +100,51 @@ int renumber(unsigned threads) {
   return ends.a->stats().sessions_established == 1 ? 0 : 10;
 }
 
+// Returns the number of the first error, or 0.
+int list_labelled() {
+  for (const char* const words :
+       {"link add d0 type veth peer name p0", "link set p0 up", "link set d0 up",
+        "addr add 10.9.0.1/24 dev d0", "addr add 10.9.0.2/24 dev d0 label d0:2"}) {
+    if (!ip(words)) return 3;
+  }
+  int found = 0;
+  for (const HostNic& nic : host_nics()) {
+    if (!nic.name.starts_with("udp:10.9.0.")) continue;
+    ++found;
+    if (nic.device != "d0") return 4;
+  }
+  return found == 2 ? 0 : 5;
+}
+
+// Runs `body` in a child with a network namespace of its own.
+void in_namespace(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(test::kHangLimitMs / 1000);
+    ::_exit(::unshare(CLONE_NEWNET) == 0 ? body() : 77);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) {
+    WARN("no permission to make a network namespace: not tested");
+    return;
+  }
+  CHECK(WEXITSTATUS(status) == 0);
+}
+
 }  // namespace
 
 TEST_CASE("endpoints over UDP: a session survives that its only NIC's device is renumbered") {
   for (const unsigned threads : {0u, 1u}) {
-    const pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      ::alarm(test::kHangLimitMs / 1000);
-      ::_exit(::unshare(CLONE_NEWNET) == 0 ? renumber(threads) : 77);
-    }
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    REQUIRE(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77) {
-      WARN("no permission to make a network namespace: not tested");
-      return;
-    }
     INFO(threads << " threads");
-    CHECK(WEXITSTATUS(status) == 0);
+    in_namespace([&] { return renumber(threads); });
   }
+}
+
+TEST_CASE("host_nics: an address with a label is one of its device") {
+  in_namespace(list_labelled);
 }
 
 }  // namespace hawser::engine

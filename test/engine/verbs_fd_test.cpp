@@ -75,4 +75,24 @@ TEST_CASE("VerbsFd__wakes_for_what_comes_after_completions_were_handed_out") {
   CHECK(pair.b->poll(completions) == 1);
 }
 
+TEST_CASE("VerbsFd__once_closed_it_stays_quiet_whatever_comes") {
+  Cables cables(RoceV6{}, IBV_MTU_4096);
+  Tunables tunables = without_timers();
+  tunables.close_timeout_ms = 1;
+  VerbsPair pair(0, tunables);
+  std::vector<std::byte> received(8);
+  post_receive(*pair.b, kAnyPeer, 100, received);
+  send_short(pair, 100);
+  settle(pair, 1);
+  const int fd = pair.b->fd();
+  std::array<Completion, 8> completions;
+  REQUIRE(pair.b->poll(completions) == 1);
+  REQUIRE(gets_quiet(*pair.b, fd));
+  pair.b->close();
+  REQUIRE(gets_quiet(*pair.b, fd));
+  send_short(pair, 101);
+  pair.a->poll({});
+  CHECK_FALSE(readable(fd, 0));
+}
+
 }  // namespace hawser::engine

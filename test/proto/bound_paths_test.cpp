@@ -3,17 +3,17 @@
 #include <cstddef>
 #include <vector>
 
-#include "proto/endpoint/peer.hpp"
+#include "proto/peer/peer.hpp"
 
 namespace {
 
 using namespace hawser::proto;
 
 void bind(Peer& peer, std::uint32_t slot) {
-  peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
+  peer.paths.bound = static_cast<std::uint16_t>(peer.paths.bound | 1u << slot);
 }
 void release(Peer& peer, std::uint32_t slot) {
-  peer.bound = static_cast<std::uint16_t>(peer.bound & ~(1u << slot));
+  peer.paths.bound = static_cast<std::uint16_t>(peer.paths.bound & ~(1u << slot));
 }
 
 std::vector<std::uint32_t> visited(const Peer& peer) {
@@ -51,7 +51,7 @@ TEST_CASE("for_each_bound: a visit may bind and release any", "[peer]") {
 TEST_CASE("Peer: what ordinary packets need lies together", "[peer]") {
   const Peer peer;
   const auto* const begin = reinterpret_cast<const std::byte*>(&peer);
-  const auto* const cold = reinterpret_cast<const std::byte*>(&peer.remote_id);
+  const auto* const cold = reinterpret_cast<const std::byte*>(&peer.identity.remote_id);
   CHECK(static_cast<std::size_t>(cold - begin) <= 10 * kCacheLine);
   CHECK(reinterpret_cast<const std::byte*>(&peer.touch_link) < cold);
 }

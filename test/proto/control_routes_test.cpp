@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/control_routes.hpp"
+#include "proto/service/control_routes.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ struct Routing : Sending {
   ControlRoutes routes{turn, sender, paths};
 
   Routing() {
-    peer.paths.fill(kNoIndex);
+    peer.paths.indices.fill(kNoIndex);
     for (std::uint8_t slot = 0; slot < 4; ++slot) {
       SlabId id;
       Path* const path = paths.try_allocate(id);
@@ -24,16 +24,16 @@ struct Routing : Sending {
       path->local_nic = slot / 2 % 2;
       path->remote_nic = slot % 2;
       path->state = PathState::up;
-      peer.paths[slot] = id.index;
-      peer.bound = static_cast<std::uint16_t>(peer.bound | 1u << slot);
+      peer.paths.indices[slot] = id.index;
+      peer.paths.bound = static_cast<std::uint16_t>(peer.paths.bound | 1u << slot);
     }
     turn.call(turn.now() + milliseconds(100'000));
-    peer.route = {0, 0};
+    peer.session.route = {0, 0};
     peer.response = ResponseTime(microseconds(10));
-    peer.last_heard = turn.now();
+    peer.session.last_heard = turn.now();
     turn.call(turn.now() + milliseconds(1));
   }
-  Path& path(std::size_t slot) { return paths.at(peer.paths[slot]); }
+  Path& path(std::size_t slot) { return paths.at(peer.paths.indices[slot]); }
 
   // Sends a control packet, and returns over how many pairs it went.
   std::size_t send(Ways ways) {
@@ -89,7 +89,7 @@ TEST_CASE("control routes: a question takes more pairs the more often it was in 
 TEST_CASE("control routes: a pair that brought no answer comes last for a while") {
   Routing at;
   REQUIRE(at.send(Ways::one) == 1);
-  at.peer.last_heard = at.turn.now();  // over another pair
+  at.peer.session.last_heard = at.turn.now();  // over another pair
   REQUIRE(at.routes.ways_of_answer(at.peer) == Ways::all);
   for (int i = 0; i < 20; ++i) {
     REQUIRE(at.routes.first_of(at.peer, Ways::one) != NicPair(0, 0));

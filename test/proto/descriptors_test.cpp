@@ -17,7 +17,7 @@ struct Flooded : Sending {
   Slab<IncomingMessage> incoming{4};
   MessageTablePool numbers{8};
   Allowance allowance;
-  TouchedPeers touched;
+  TouchedPeers touched{peers};
   ControlRoutes routes{turn, sender, paths};
   Descriptors descriptors;
   Outbox outbox;
@@ -29,18 +29,18 @@ struct Flooded : Sending {
         outbox(
             {turn, peers, touched, sender, routes, receive_paths, incoming, allowance, descriptors},
             4) {
-    other.remote_nics = 2;
+    other.session.remote_nics = 2;
     for (Peer* const one : {&peer, &other}) {
-      one->paths.fill(kNoIndex);
-      one->receive_paths.fill(kNoIndex);
-      one->state = SessionState::ready;
+      one->paths.indices.fill(kNoIndex);
+      one->paths.receiving.fill(kNoIndex);
+      one->session.state = SessionState::ready;
       one->response = ResponseTime(microseconds(100));
-      REQUIRE(one->incoming.open(numbers, 0));
+      REQUIRE(one->receives.table.open(numbers, 0));
     }
   }
   ~Flooded() {
-    peer.incoming.close();
-    other.incoming.close();
+    peer.receives.table.close();
+    other.receives.table.close();
   }
 
   // Sends what is due, and returns which messages were requested, perhaps over several routes.
@@ -98,7 +98,7 @@ TEST_CASE("descriptors: a descriptor that becomes free is offered to the peer th
 
 TEST_CASE("descriptors: no more messages are solicited in a turn than have a place") {
   Flooded at;
-  at.peer.next_to_process = 1;
+  at.peer.receives.next_to_process = 1;
   for (std::uint64_t number = 1; number < 9; ++number) at.descriptors.turn_away(at.peer, number);
   at.descriptors.turn_away(at.other, 20);
   at.next_turn(microseconds(200));
@@ -140,7 +140,7 @@ TEST_CASE("descriptors: solicitations back off until the peer makes progress") {
   for (int i = 0; i < 30; ++i) (void)interval();
   REQUIRE(interval() == milliseconds(at.tunables.peer_timeout_ms) / 8);
   at.descriptors.turn_away(at.peer, 1);
-  ++at.peer.next_to_process;
+  ++at.peer.receives.next_to_process;
   at.descriptors.note_processed(at.peer);
   REQUIRE(at.descriptors.is_starved(at.peer));  // of message 1
   at.next_turn(at.descriptors.due_at(at.peer) - at.turn.now());
@@ -151,13 +151,13 @@ TEST_CASE("descriptors: solicitations back off until the peer makes progress") {
 TEST_CASE("descriptors: a peer is starved until all its dropped messages are processed") {
   Flooded at;
   at.descriptors.turn_away(at.peer, 1);
-  at.peer.next_to_process = 1;
+  at.peer.receives.next_to_process = 1;
   at.descriptors.note_processed(at.peer);
   at.descriptors.solicit_lowest(at.peer);  // it is the lowest one now
   REQUIRE(at.requested() == std::set<std::uint32_t>{1});
   at.descriptors.solicit_lowest(at.peer);
   REQUIRE(at.requested().empty());  // it was asked for
-  at.peer.next_to_process = 2;
+  at.peer.receives.next_to_process = 2;
   at.descriptors.note_processed(at.peer);
   REQUIRE_FALSE(at.descriptors.is_starved(at.peer));
   REQUIRE_FALSE(at.descriptors.any_starved());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/outbox.hpp"
+#include "proto/service/outbox.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -46,7 +46,7 @@ struct Owing : Sending, Solicitor {
   BlockPool bitmap_blocks{8, 8};
   MessageTablePool numbers{8};
   Allowance allowance;
-  TouchedPeers touched;
+  TouchedPeers touched{peers};
   ControlRoutes routes{turn, sender, paths};
   Outbox outbox{{turn, peers, touched, sender, routes, receive_paths, incoming, allowance, *this},
                 4};
@@ -55,20 +55,20 @@ struct Owing : Sending, Solicitor {
   int solicitations = 0;
 
   Owing() {
-    peer.paths.fill(kNoIndex);
-    peer.receive_paths.fill(kNoIndex);
-    peer.state = SessionState::ready;
-    REQUIRE(peer.incoming.open(numbers, 0));
+    peer.paths.indices.fill(kNoIndex);
+    peer.paths.receiving.fill(kNoIndex);
+    peer.session.state = SessionState::ready;
+    REQUIRE(peer.receives.table.open(numbers, 0));
     SlabId id;
     path = receive_paths.try_allocate(id);
-    peer.receive_paths[0] = id.index;
+    peer.paths.receiving[0] = id.index;
     next_turn(milliseconds(2));
   }
   ~Owing() {
     for (std::uint32_t i = 0; i < incoming.capacity(); ++i) {
       if (incoming.is_live(i)) incoming.at(i).arrived.release();
     }
-    peer.incoming.close();
+    peer.receives.table.close();
   }
 
   [[nodiscard]] bool write_solicitation(Peer&, wire::PacketWriter&) override {
@@ -188,16 +188,36 @@ TEST_CASE("outbox: the newest status of a message counts, and a run takes one en
 
 TEST_CASE("outbox: a peer that waits learns the final statuses above its floor again") {
   Owing at;
-  REQUIRE(at.peer.incoming.set(
+  REQUIRE(at.peer.receives.table.set(
       1, kFinishedEntry | static_cast<std::uint32_t>(MessageStatus::delivered)));
   at.arrive(0, wire::kFlagAckNow);
   REQUIRE(at.send() == 1);
   REQUIRE(at.said().statuses.at(1) == MessageStatus::delivered);
 }
 
+TEST_CASE("outbox: what rode on a packet that no NIC took is due again") {
+  Owing at;
+  REQUIRE(at.peer.receives.table.set(
+      1, kFinishedEntry | static_cast<std::uint32_t>(MessageStatus::delivered)));
+  at.outbox.add_status(at.peer, 1, MessageStatus::delivered);
+  at.arrive(0);
+  PacketBuffer* const buffer = at.sender.take_buffer();
+  wire::PacketWriter writer(*buffer);
+  writer.begin(wire::PacketType::data, 9, 11, 0);
+  REQUIRE(at.outbox.piggyback(at.peer, writer));
+  REQUIRE_FALSE(at.outbox.is_scheduled(at.peer));
+  REQUIRE_FALSE(at.outbox.piggyback(at.peer, writer));  // nothing is due now
+  at.sender.give_buffers(std::span(&buffer, 1));
+
+  at.outbox.take_back(at.peer);
+  REQUIRE(at.send() == 1);
+  REQUIRE(at.said().acks.size() == 1);
+  REQUIRE(at.said().statuses.at(1) == MessageStatus::delivered);
+}
+
 TEST_CASE("outbox: among lanes a few statuses are repeated in the next packet, once") {
   Owing at;
-  REQUIRE(at.peer.incoming.set(
+  REQUIRE(at.peer.receives.table.set(
       1, kFinishedEntry | static_cast<std::uint32_t>(MessageStatus::delivered)));
   at.outbox.add_status(at.peer, 1, MessageStatus::delivered);
   for (const std::size_t repeated : {1, 1, 0}) {
@@ -291,18 +311,18 @@ TEST_CASE("outbox: control rides on data") {
   const auto empty = writer.header_bytes();
   SECTION("unless it is to go over all pairs") {
     at.outbox.raise_ways(at.peer, Ways::all);
-    at.outbox.piggyback(at.peer, writer);
+    (void)at.outbox.piggyback(at.peer, writer);
     REQUIRE(writer.header_bytes() == empty);
     REQUIRE(at.outbox.is_scheduled(at.peer));
   }
   SECTION("all of it") {
-    at.outbox.piggyback(at.peer, writer);
+    (void)at.outbox.piggyback(at.peer, writer);
     REQUIRE(writer.header_bytes() > empty);
     REQUIRE_FALSE(at.outbox.is_scheduled(at.peer));
   }
   SECTION("or what rides there; the rest leaves with the turn") {
     at.outbox.add_nic_state(at.peer, 0);
-    at.outbox.piggyback(at.peer, writer);
+    (void)at.outbox.piggyback(at.peer, writer);
     REQUIRE(at.send(true) == 1);
     REQUIRE(at.said().statuses.empty());
     REQUIRE(at.said().nics.size() == 1);
@@ -321,7 +341,7 @@ TEST_CASE("outbox: a session that ends leaves nothing due") {
   REQUIRE_FALSE(at.outbox.is_scheduled(at.peer));
   REQUIRE(at.outbox.due_at(at.peer) == kNever);
   at.outbox.schedule_now(at.peer);
-  at.peer.state = SessionState::failed;
+  at.peer.session.state = SessionState::failed;
   REQUIRE(at.send() == 0);
   REQUIRE_FALSE(at.outbox.is_scheduled(at.peer));
 }

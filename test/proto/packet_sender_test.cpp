@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/packet_sender.hpp"
+#include "proto/service/packet_sender.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@ struct SenderAlone : Sending {
     PacketBuffer* const buffer = sender.take_buffer();
     REQUIRE(buffer != nullptr);
     wire::PacketWriter writer(*buffer);
-    writer.begin(type, peer.remote_index, peer.remote_token, 0);
+    writer.begin(type, peer.session.remote_index, peer.session.remote_token, 0);
     if (type == wire::PacketType::reset) writer.part(wire::ClosingPart{1, 0, 0, 0, {}});
     return sender.send_over(peer, routes, *buffer, writer);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/peer_table.hpp"
+#include "proto/peer/peer_table.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -38,7 +38,7 @@ void check(PeerTable& table, const std::map<std::uint32_t, Known>& known) {
     } else {
       ++awake;
       REQUIRE(table.at(index).index == index);
-      REQUIRE(table.at(index).token == peer.token);
+      REQUIRE(table.at(index).session.token == peer.token);
     }
   }
   std::set<std::uint32_t> visited;
@@ -71,9 +71,9 @@ TEST_CASE("peer table: model") {
         Peer* peer = table.make(id);
         REQUIRE((peer == nullptr) == (known.size() == capacity));
         if (peer == nullptr) continue;
-        REQUIRE(peer->remote_id == id);
+        REQUIRE(peer->identity.remote_id == id);
         REQUIRE(known.count(peer->index) == 0);
-        peer->token = ++stamp;
+        peer->session.token = ++stamp;
         known[peer->index] = {id, stamp, false};
       } else {
         auto at = known.begin();
@@ -83,8 +83,8 @@ TEST_CASE("peer table: model") {
           RestingPeer record;
           Peer& woken = table.wake(index, record);
           REQUIRE(record.token == peer.token);
-          REQUIRE(woken.token == 0);  // as if just made
-          woken.token = record.token;
+          REQUIRE(woken.session.token == 0);  // as if just made
+          woken.session.token = record.token;
           peer.rests = false;
         } else if (!peer.rests && random.chance(0.6)) {
           RestingPeer record;

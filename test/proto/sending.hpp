@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/endpoint/packet_sender.hpp"
+#include "proto/service/packet_sender.hpp"
 #include "test/support/recording_nic.hpp"
 #include "test/support/simple_pool.hpp"
 
@@ -49,9 +49,9 @@ struct Sending {
 
   explicit Sending(std::uint64_t descriptors = 1000) : tunables(few_peers(descriptors)) {
     turn.call(Time{} + milliseconds(1));
-    peer.remote_nics = 2;
-    peer.remote_index = 9;
-    peer.remote_token = 11;
+    peer.session.remote_nics = 2;
+    peer.session.remote_index = 9;
+    peer.session.remote_token = 11;
     peers.nic_of(peer, 0).address.bytes[1] = std::byte{20};
     peers.nic_of(peer, 1).address.bytes[1] = std::byte{21};
   }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grants: which message gets room first. A sender that stands still costs the others nothing.
 // Nothing wedges, whatever is lost and whichever peer goes away.
+#include <array>
 #include <catch2/catch.hpp>
+#include <set>
+#include <string>
 
 #include "proto/wire/packet.hpp"
 #include "test/protocol/exchange.hpp"
+#include "test/protocol/message_scene.hpp"
 #include "test/protocol/packets.hpp"
 #include "test/support/seeded.hpp"
 
@@ -189,6 +193,39 @@ TEST_CASE("grants__of_senders_that_stop_are_given_to_others", "[G6]") {
   const Duration beside = time_of_other(8);
   CAPTURE(alone.ns, beside.ns);
   CHECK(beside - alone < milliseconds(8));
+}
+
+// The last fragment of a message shows as well as any other that its sender is back.
+TEST_CASE("grants__of_a_sender_that_is_back_are_not_given_one_by_one", "[G6]") {
+  MessageScene scene;
+  constexpr std::uint64_t kBytes = 3 * MessageScene::kFragment;  // the last one needs a grant
+  std::array<std::string, 3> buffers;
+  const auto receive = [&](std::uint32_t message) {
+    buffers[message].resize(kBytes);
+    (void)scene.world().receive(0, scene.id, message, buffers[message]);
+  };
+  receive(0);
+  for (const std::uint32_t message : {0u, 1u, 2u}) {
+    for (const std::uint32_t fragment : {0u, 1u}) scene.data(message, fragment, kBytes);
+    scene.settle();
+  }
+  REQUIRE(scene.heard(0).find("grant 2-3") != std::string::npos);
+  const auto grant = scene.grant();
+  scene.world().run_for(milliseconds(500));  // the sender stands still, and counts for nothing
+  receive(1);
+  receive(2);
+  scene.settle();
+  REQUIRE(scene.heard(1).find("grant") == std::string::npos);
+
+  scene.granted(0, 2, kBytes, grant.rx_slot, grant.rx_generation);
+  scene.settle();
+  std::set<std::uint32_t> granted;
+  for (Datagram& datagram : scene.peer.datagrams()) {
+    proto::wire::PacketView view;
+    REQUIRE(!proto::wire::parse(datagram.datagram(), datagram.queue, true, view));
+    view.blocks.visit([&](const proto::wire::GrantBlock& block) { granted.insert(block.message); });
+  }
+  CHECK(granted == std::set<std::uint32_t>{1, 2});
 }
 
 // Senders that have to wait for their first grant ask, and the answer shows that the receiver knows

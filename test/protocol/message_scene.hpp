@@ -89,6 +89,16 @@ class MessageScene {
     });
   }
 
+  // Acknowledges the newest packet alone, and allows so many KiB in flight.
+  void acknowledge_newest(std::uint32_t allowance_kib) {
+    const std::uint64_t bitmap = 1;
+    control([&](proto::wire::PacketWriter& w) {
+      REQUIRE(w.ack_info(++turn_, 0, allowance_kib));
+      REQUIRE(w.path_ack(path_slot_, path_generation_, *path_numbers_.rbegin(), 0, 0,
+                         std::span(&bitmap, 1)));
+    });
+  }
+
   // ---- the endpoint's packets
 
   // The endpoint's packets about one message, in the order of sending, repetitions once. The names
@@ -215,7 +225,7 @@ class MessageScene {
   std::set<std::uint32_t> path_numbers_;
   std::uint8_t path_slot_ = 0;
   std::uint8_t path_generation_ = 0;
-  std::uint32_t turn_ = 0;
+  std::uint32_t turn_ = 1;
   proto::wire::GrantBlock grant_{};
 
  public:

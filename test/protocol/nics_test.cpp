@@ -378,6 +378,43 @@ TEST_CASE("nics__packets_that_a_nic_refuses_are_sent_once") {
   }
 }
 
+// One packet is lost, and its path sends on until all of its numbers are used. The numbers that the
+// lost packet holds back must not keep the other path from sending.
+TEST_CASE("nics__a_path_without_numbers_leaves_data_to_the_others", "[A5][P9]") {
+  const auto time_of = [](bool loses_one) {
+    WorldConfig config;
+    config.nics = 2;
+    config.faults = "delay=5us,rate=20000000000";
+    config.tunables.fragment_bytes = 256;
+    config.tunables.initial_window_packets = 256;
+    config.tunables.grant_start_bytes = 1 << 20;
+    bool done = !loses_one;
+    std::size_t data = 0;
+    config.hook = [&](std::uint32_t node, std::uint32_t nic,
+                      const engine::FaultPacket& packet) -> std::optional<engine::Fate> {
+      const bool counts = node == 0 && nic == 0 && packet.direction == engine::Direction::tx &&
+                          packet.queue == proto::Queue::data;
+      if (done || !counts || ++data < 500) return {};
+      done = true;
+      engine::Fate fate;
+      fate.drop = true;
+      return fate;
+    };
+    World world(config);
+    world.connect_all();
+    Exchange exchange(world);
+    const Time begin = world.now();
+    exchange.message(0, 1, 1, 2 << 20);
+    REQUIRE(exchange.run(milliseconds(100)));
+    exchange.check_all_ok();
+    return world.now() - begin;
+  };
+  const Duration clean = time_of(false);
+  const Duration lossy = time_of(true);
+  CAPTURE(clean.ns, lossy.ns);
+  CHECK(lossy < clean + microseconds(100));
+}
+
 TEST_CASE("nics__unequal_numbers_of_nics") {
   for (const auto& [a, b] :
        {std::pair{2u, 4u}, {4u, 2u}, {1u, 4u}, {4u, 1u}, {3u, 2u}, {1u, 16u}}) {

@@ -149,10 +149,12 @@ def rule_include(source):
 
 # The folders of proto/, the lowest first: each may include itself and those before it. Two headers
 # lie in proto/ itself. All folders may include the NIC contract, only the highest the endpoint.
-FLOORS = ("base", "wire", "path", "message", "session", "endpoint")
+FLOORS = ("base", "wire", "path", "message", "session", "peer", "service", "endpoint")
 HIGHEST_ALONE = "proto/endpoint.hpp"
-# The state that they still share. Their sources work on it; no header below it may know it.
-SHARED_STATE = "proto/endpoint/core.hpp"
+# What the sources of the rules may include from above them, though no header may: the state of peers,
+# the services that all rules use, and the state that they still share.
+RULE_FOLDERS = ("path", "message", "session")
+FOR_RULES = re.compile(r"proto/(peer|service)/\w+\.hpp|proto/endpoint/core\.hpp")
 
 
 def rule_floor(source):
@@ -169,7 +171,7 @@ def rule_floor(source):
         other = name.split("/")
         is_above = (other[0] == "proto" and len(other) > 2 and other[1] in FLOORS[floor + 1:]
                     or name == HIGHEST_ALONE and floor + 1 < len(FLOORS))
-        if is_above and not (name == SHARED_STATE and source.suffix == ".cpp"):
+        if is_above and not (source.suffix == ".cpp" and parts[1] in RULE_FOLDERS and FOR_RULES.fullmatch(name)):
             yield number, f"{name} is above proto/{parts[1]}/"
 
 

@@ -37,7 +37,9 @@ GOOD = {
     "proto/endpoint.hpp": "#pragma once\n",
     "proto/endpoint/core.hpp": '#pragma once\n#include "proto/base/time.hpp"\n#include "proto/endpoint.hpp"\n',
     "proto/base/time.hpp": "#pragma once\n",
-    "proto/path/paths.cpp": '#include "proto/base/time.hpp"\n#include "proto/endpoint/core.hpp"\n',
+    "proto/peer/peer.hpp": "#pragma once\n",
+    "proto/path/paths.cpp": '#include "proto/base/time.hpp"\n#include "proto/endpoint/core.hpp"\n'
+                            '#include "proto/peer/peer.hpp"\n',
 }
 
 LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -72,6 +74,9 @@ BAD = (
     ("include", "docs/a.cpp", '#include "proto/codec.hpp"\n'),
     ("floor", "proto/base/a.cpp", '#include "proto/path/lanes.hpp"\n'),
     ("floor", "proto/path/a.hpp", '#pragma once\n#include "proto/endpoint/core.hpp"\n'),
+    ("floor", "proto/path/a.hpp", '#pragma once\n#include "proto/peer/peer.hpp"\n'),
+    ("floor", "proto/base/a.cpp", '#include "proto/peer/peer.hpp"\n'),
+    ("floor", "proto/peer/a.cpp", '#include "proto/endpoint/core.hpp"\n'),
     ("floor", "proto/path/a.cpp", '#include "proto/endpoint.hpp"\n'),
     ("floor", "proto/misc/a.cpp", "int x;\n"),
     ("own_header", "proto/codec.cpp", '#include <array>\n#include "proto/codec.hpp"\n'),

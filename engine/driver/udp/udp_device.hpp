@@ -15,6 +15,10 @@ struct UdpDevice {
   std::string name;
 };
 
+// The name of the device that has an address which getifaddrs lists under `label`. The label of an
+// IPv4 address may have an ending of its own ("eth0:1").
+[[nodiscard]] std::string name_of_device(const char* label);
+
 // The device that has exactly this address. Returns none for loopback: each of its addresses counts
 // as a NIC, for tests and demonstrations.
 [[nodiscard]] UdpDevice device_of(const SocketAddress& local);

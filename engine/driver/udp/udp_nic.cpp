@@ -221,7 +221,13 @@ void UdpNic::return_at(const SocketAddress& address) {
   // A device that was removed and made again has a new index.
   if (const UdpDevice device = device_of(local_); device.index != 0) device_ = device;
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
-    if (remotes_.is_open(static_cast<RemoteHandle>(i))) choose_device(addresses_[i]);
+    if (!remotes_.is_open(static_cast<RemoteHandle>(i))) continue;
+    UdpRemote& remote = addresses_[i];
+    if (is_link_local(remote.data)) {  // it is on the link of this NIC
+      remote.data.v6.sin6_scope_id = local_.v6.sin6_scope_id;
+      remote.control.v6.sin6_scope_id = local_.v6.sin6_scope_id;
+    }
+    choose_device(remote);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "engine/driver/udp/udp_device.hpp"
 #include "engine/driver/udp/udp_look.hpp"
 #include "engine/driver/udp/udp_route.hpp"
 #include "test/engine/driver/own_network.hpp"
@@ -111,14 +112,18 @@ std::uint64_t bytes_sent_by(const std::string& device) {
   return 0;
 }
 
-// Sends packets from the NIC to an address of the other host where no process listens.
-void send_to(SimplePool& pool, UdpNic& nic, const std::string& address, std::size_t count) {
+// A remote of the NIC at an address where no process listens.
+RemoteHandle open_at(UdpNic& nic, const std::string& address) {
   engine::SocketAddress data = engine::parse_local_address(address);
   data.set_port(htons(4000));
   engine::SocketAddress control = data;
   control.set_port(htons(4001));
   RemoteHandle to{};
   if (nic.open_remote(engine::to_nic_address(data, control), to) != Status::ok) ::_exit(1);
+  return to;
+}
+
+void send_to(SimplePool& pool, UdpNic& nic, RemoteHandle to, std::size_t count) {
   std::vector<std::byte> payload(1000);
   std::array<PacketBuffer*, 32> buffers;
   std::array<TxPacket, 32> packets;
@@ -131,6 +136,10 @@ void send_to(SimplePool& pool, UdpNic& nic, const std::string& address, std::siz
                   .remote = to};
   }
   if (nic.tx_burst(std::span(packets).first(count)) != count) ::_exit(1);
+}
+
+void send_to(SimplePool& pool, UdpNic& nic, const std::string& address, std::size_t count) {
+  send_to(pool, nic, open_at(nic, address), count);
 }
 
 std::string events_of(UdpNic& nic) {
@@ -303,6 +312,54 @@ TEST_CASE("UDP NIC: an address that returns is taken up with the same sockets") 
     if (events_of(wire.a) != "up " || wire.a.address() == before) return "made anew";
     if (wire.send(5, 100) != 5 || wire.arrived != 10) return "at last";
     return nullptr;
+  });
+}
+
+TEST_CASE("UDP NIC: a link-local address returns with a device that is made anew") {
+  in_namespace([]() -> const char* {
+    // The neighbour is entered beforehand, so no packet waits for a lookup.
+    const auto make = [] {
+      return ip("link add d0 type veth peer name pd0") && ip("link set d0 addrgenmode none") &&
+             ip("link set pd0 up") && ip("link set d0 up") &&
+             ip("addr add fe80::1/64 dev d0 nodad") &&
+             ip("neigh replace fe80::2 lladdr 02:00:00:00:00:02 dev d0");
+    };
+    if (!make()) return "no device";
+    SimplePool pool(64);
+    UdpNic nic(at("fe80::1%d0"), pool);
+    const RemoteHandle to = open_at(nic, "fe80::2%d0");
+    std::uint64_t before = bytes_sent_by("d0");
+    send_to(pool, nic, to, 20);
+    if (bytes_sent_by("d0") - before < 20'000) return "before";
+    if (!ip("link del d0")) return "ip";
+    nic.look_at_address();
+    if (events_of(nic) != "down " || !nic.is_lost()) return "no word that it is gone";
+    // It gets another index, and with it the address another scope.
+    if (!make()) return "no device the second time";
+    nic.look_at_address();
+    if (events_of(nic) != "up " || nic.is_lost()) return "not back";
+    before = bytes_sent_by("d0");
+    send_to(pool, nic, to, 20);
+    if (bytes_sent_by("d0") - before < 20'000) return "it does not send to its old remote";
+    send_to(pool, nic, "fe80::2%d0", 1);
+    return nullptr;
+  });
+}
+
+TEST_CASE("UDP NIC: a label of an address is not taken for its device's name") {
+  in_namespace([]() -> const char* {
+    if (!make_device("d0", "10.9.0.9/24") || !ip("addr del 10.9.0.9/24 dev d0")) return "no device";
+    if (!ip("addr add 10.9.0.1/24 dev d0 label d0:1")) return "ip";
+    SimplePool pool(4);
+    UdpNic nic(at("10.9.0.1"), pool);
+    if (engine::device_of(engine::parse_local_address("10.9.0.1")).name != "d0") return "name";
+    if (!ip("addr del 10.9.0.1/24 dev d0") || !ip("addr add 10.9.0.7/24 dev d0")) return "ip";
+    nic.look_at_address();
+    if (events_of(nic) != "down up ") return "it does not return with an address of its device";
+    if (!ip("addr del 10.9.0.7/24 dev d0")) return "ip";
+    if (!ip("addr add 10.9.0.8/24 dev d0 label d0:2")) return "ip";
+    nic.look_at_address();
+    return events_of(nic) == "down up " ? nullptr : "nor with a labelled one";
   });
 }
 

@@ -13,12 +13,16 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/clock.hpp"
 #include "engine/registration/mappings.hpp"
 
 namespace hawser::engine {
@@ -209,6 +213,26 @@ TEST_CASE("Userfault__ending_one_watch_leaves_the_others") {
   userfault.unwatch(right);
 }
 
+TEST_CASE("Userfault__remembers_for_a_while_what_madvise_removed") {
+  Pages pages(4);
+  HAWSER_USERFAULT(userfault);
+  Watch watch;
+  REQUIRE(starts(userfault, watch, pages.range(0, 4)));
+  const proto::Time before = monotonic_now();
+  REQUIRE_FALSE(userfault.was_removed_lately(pages.range(0, 4), before));
+  REQUIRE(::madvise(pages.page(1), page_bytes(), MADV_DONTNEED) == 0);
+  CHECK(userfault.was_removed_lately(pages.range(0, 2), before));
+  // The removal was noted before that answer, but perhaps after madvise had returned.
+  const proto::Time after = monotonic_now();
+  CHECK_FALSE(userfault.was_removed_lately(pages.range(0, 1), before));
+  CHECK_FALSE(userfault.was_removed_lately(pages.range(2, 2), before));
+  CHECK_FALSE(userfault.was_removed_lately(pages.range(0, 2), after + proto::milliseconds(1000)));
+  // What is unmapped has gone before its event comes.
+  REQUIRE(pages.unmap(3, 1));
+  CHECK_FALSE(userfault.was_removed_lately(pages.range(3, 1), before));
+  userfault.unwatch(watch);
+}
+
 TEST_CASE("Userfault__what_is_not_mapped_can_not_be_watched") {
   Pages pages(3);
   HAWSER_USERFAULT(userfault);
@@ -235,6 +259,63 @@ TEST_CASE("Userfault__a_child_has_no_part_in_it") {
   CHECK(status == 0);
   CHECK(watch.mapping.holds());
   userfault.unwatch(watch);
+}
+
+TEST_CASE("Userfault__a_child_has_one_of_its_own") {
+  Pages pages(2);
+  HAWSER_USERFAULT(userfault);
+  Watch watch;
+  REQUIRE(starts(userfault, watch, pages.range(0, 1)));
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(60);
+    std::string why;
+    const auto own = Userfault::shared(why);
+    if (own == nullptr || own.get() == &userfault) ::_exit(1);
+    if (Userfault::shared(why) != own) ::_exit(2);
+    Watch other;
+    if (!starts(*own, other, pages.range(1, 1)) || !other.mapping.holds()) ::_exit(3);
+    (void)::madvise(pages.page(1), page_bytes(), MADV_DONTNEED);
+    ::_exit(other.mapping.holds() ? 4 : 0);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(watch.mapping.holds());
+  userfault.unwatch(watch);
+}
+
+// True if this process has an open userfaultfd. Allocates nothing, since another thread may have
+// held the allocator's locks at the fork.
+bool has_userfaultfd() {
+  for (int fd = 0; fd < 1024; ++fd) {
+    char path[32];
+    char to[64] = {};
+    (void)std::snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (::readlink(path, to, sizeof to - 1) > 0 && std::strstr(to, "userfaultfd")) return true;
+  }
+  return false;
+}
+
+// If a child kept the descriptor, the parent's events would wait for a reader for ever.
+TEST_CASE("Userfault__no_child_keeps_the_descriptor_of_one_that_begins_or_ends") {
+  if (userfault_or_reason() == nullptr) return;
+  std::atomic<bool> stop{false};
+  std::thread maker([&] {
+    std::string why;
+    while (!stop) (void)Userfault::shared(why);
+  });
+  int kept = 0;
+  for (int round = 0; round < 300; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(has_userfaultfd() ? 1 : 0);
+    int status = -1;
+    if (child < 0 || ::waitpid(child, &status, 0) != child || status != 0) ++kept;
+  }
+  stop = true;
+  maker.join();
+  CHECK(kept == 0);
 }
 
 TEST_CASE("Userfault__threads_that_allocate_and_unmap_do_not_stop_each_other") {

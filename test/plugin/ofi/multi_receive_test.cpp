@@ -15,6 +15,12 @@ void post(Pair& pair, void* data, std::size_t bytes, void* context) {
   REQUIRE(fi_recvmsg(pair.b.ep.get(), &message, FI_MULTI_RECV) == 0);
 }
 
+void post_from(Node& node, fi_addr_t from, std::vector<std::uint8_t>& buffer) {
+  iovec iov{buffer.data(), buffer.size()};
+  const fi_msg message{&iov, nullptr, 1, from, &buffer, 0};
+  REQUIRE(fi_recvmsg(node.ep.get(), &message, FI_MULTI_RECV) == 0);
+}
+
 void send(Pair& pair, const std::vector<std::uint8_t>& data) {
   REQUIRE(fi_send(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, nullptr) == 0);
 }
@@ -164,4 +170,133 @@ TEST_CASE("MultiReceive__who_blocks_is_woken_by_a_message_for_a_buffer") {
   CHECK(entry.op_context == &buffer);
   fid* fids[] = {&pair.b.cq->fid};
   CHECK(fi_trywait(pair.b.fabric.get(), fids, 1) == (threads == "0" ? 0 : -FI_EAGAIN));
+}
+
+TEST_CASE("MultiReceive__a_buffer_for_a_silent_peer_holds_up_nobody_else") {
+  const std::string threads = GENERATE("0", "1");
+  CAPTURE(threads);
+  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  Pair pair({.least_multi_bytes = 8});
+  Node silent;
+  const fi_addr_t to_silent = pair.b.insert(silent.name());
+  const fi_addr_t to_b = silent.insert(pair.b.name());
+  std::vector<std::uint8_t> buffer(1000), behind(16);
+  std::array<char, 8> of_a{}, of_anyone{}, last{};
+  post_from(pair.b, to_silent, buffer);
+  REQUIRE(fi_recv(pair.b.ep.get(), of_a.data(), 8, nullptr, pair.to_a, &of_a) == 0);
+  REQUIRE(fi_recv(pair.b.ep.get(), of_anyone.data(), 8, nullptr, FI_ADDR_UNSPEC, &of_anyone) == 0);
+  post_from(pair.b, FI_ADDR_UNSPEC, behind);
+  REQUIRE(fi_recv(pair.b.ep.get(), last.data(), 8, nullptr, FI_ADDR_UNSPEC, &last) == 0);
+  for (const char* text : {"1111111", "2222222", "3333333", "4444444", "5555555"}) {
+    REQUIRE(fi_inject(pair.a.ep.get(), text, 8, pair.to_b) == 0);
+  }
+  for (int i = 0; i < 5; ++i) {
+    const Entry entry = pair.next_b();
+    REQUIRE(entry.answer == 1);
+    CHECK(entry.entry.op_context != &buffer);
+  }
+  CHECK(std::string(of_a.data()) == "1111111");
+  CHECK(std::string(of_anyone.data()) == "2222222");
+  CHECK(std::string(reinterpret_cast<char*>(behind.data())) == "3333333");
+  CHECK(std::string(reinterpret_cast<char*>(behind.data()) + 8) == "4444444");
+  CHECK(std::string(last.data()) == "5555555");
+  // The buffer still takes what it was posted for.
+  REQUIRE(fi_inject(silent.ep.get(), "abcdefg", 8, to_b) == 0);
+  CHECK(pair.b.next(&silent).entry.op_context == &buffer);
+}
+
+TEST_CASE("MultiReceive__a_buffer_for_a_peer_that_closes_comes_back_and_lets_others_pass") {
+  const std::string threads = GENERATE("0", "1");
+  CAPTURE(threads);
+  const Variables more({{"FI_HAWSER_THREADS", threads}});
+  Pair pair;
+  auto closes = std::make_unique<Node>();
+  const fi_addr_t to_closing = pair.b.insert(closes->name());
+  const fi_addr_t to_b = closes->insert(pair.b.name());
+  std::vector<std::uint8_t> buffer(1000);
+  std::array<char, 8> after{};
+  post_from(pair.b, to_closing, buffer);
+  REQUIRE(fi_recv(pair.b.ep.get(), after.data(), 8, nullptr, FI_ADDR_UNSPEC, &after) == 0);
+  REQUIRE(fi_inject(closes->ep.get(), "abcdefg", 8, to_b) == 0);
+  const Entry first = pair.b.next(closes.get());
+  REQUIRE(first.answer == 1);
+  CHECK(first.entry.op_context == &buffer);
+  CHECK((first.entry.flags & FI_MULTI_RECV) == 0);
+  closes.reset();
+  const Entry second = pair.b.next();
+  REQUIRE(second.answer == -FI_EAVAIL);
+  CHECK(second.error.op_context == &buffer);
+  CHECK(second.error.err == FI_ESHUTDOWN);
+  CHECK((second.error.flags & FI_MULTI_RECV) != 0);
+  REQUIRE(fi_inject(pair.a.ep.get(), "1111111", 8, pair.to_b) == 0);
+  CHECK(pair.next_b().entry.op_context == &after);
+}
+
+TEST_CASE("MultiReceive__a_cancelled_buffer_comes_back_after_its_last_message") {
+  Pair pair;
+  std::vector<std::uint8_t> buffer(20000000);
+  const auto data = pattern(16000000, 5);  // more than comes in a turn
+  // Cancel a buffer that a message has begun to fill. Otherwise its entry comes at once.
+  Entry entry{.answer = -FI_EAVAIL};
+  bool is_sent = false;
+  for (const HangLimit limit; entry.answer != -FI_EAGAIN && !limit.is_over();) {
+    post(pair, buffer.data(), buffer.size(), &buffer);
+    if (!is_sent) send(pair, data);
+    is_sent = true;
+    for (Node* node : {&pair.a, &pair.b}) (void)fi_cq_read(node->cq.get(), nullptr, 0);
+    REQUIRE(fi_cancel(&pair.b.ep->fid, &buffer) == 0);
+    entry = pair.b.look();
+  }
+  REQUIRE(entry.answer == -FI_EAGAIN);
+  const Entry message = pair.next_b();
+  REQUIRE(message.answer == 1);
+  CHECK(message.entry.len == data.size());
+  CHECK((message.entry.flags & FI_MULTI_RECV) == 0);
+  const Entry cancelled = pair.next_b();
+  REQUIRE(cancelled.answer == -FI_EAVAIL);
+  CHECK(cancelled.error.err == FI_ECANCELED);
+  CHECK(cancelled.error.op_context == &buffer);
+  CHECK((cancelled.error.flags & FI_MULTI_RECV) != 0);
+}
+
+TEST_CASE("MultiReceive__and_peeks_need_no_queue_where_a_counter_counts") {
+  Pair pair;
+  fi_cntr_attr attr{};
+  fid_cntr* opened_counter = nullptr;
+  REQUIRE(fi_cntr_open(pair.b.domain.get(), &attr, &opened_counter, nullptr) == 0);
+  const Owned<fid_cntr> counter(opened_counter);
+  fid_ep* opened = nullptr;
+  REQUIRE(fi_endpoint(pair.b.domain.get(), pair.b.info.get(), &opened, nullptr) == 0);
+  const Owned<fid_ep> ep(opened);
+  REQUIRE(fi_ep_bind(ep.get(), &pair.b.av->fid, 0) == 0);
+  REQUIRE(fi_ep_bind(ep.get(), &pair.b.cq->fid, FI_TRANSMIT) == 0);
+  REQUIRE(fi_ep_bind(ep.get(), &counter->fid, FI_RECV) == 0);
+  REQUIRE(fi_enable(ep.get()) == 0);
+  std::vector<std::byte> name(56);
+  std::size_t bytes = name.size();
+  REQUIRE(fi_getname(&ep->fid, name.data(), &bytes) == 0);
+  const fi_addr_t to_ep = pair.a.insert(name);
+  const auto counts = [&](std::uint64_t count) {
+    return pair.until([&] { return fi_cntr_read(counter.get()) == count; });
+  };
+  std::vector<std::uint8_t> buffer(1000), next(1000);
+  for (std::vector<std::uint8_t>* taken : {&buffer, &next}) {
+    iovec iov{taken->data(), taken->size()};
+    const fi_msg message{&iov, nullptr, 1, FI_ADDR_UNSPEC, taken, 0};
+    REQUIRE(fi_recvmsg(ep.get(), &message, FI_MULTI_RECV) == 0);
+  }
+  const auto data = pattern(700, 6);
+  for (std::uint64_t i = 1; i <= 2; ++i) {  // the second doesn't fit into the first buffer
+    REQUIRE(fi_send(pair.a.ep.get(), data.data(), data.size(), nullptr, to_ep, nullptr) == 0);
+    REQUIRE(counts(i));
+  }
+  CHECK(std::equal(data.begin(), data.end(), next.begin()));
+  // Without a message each peek counts an error. With one it counts nothing.
+  REQUIRE(fi_tinject(pair.a.ep.get(), "abc", 4, to_ep, 1) == 0);
+  const fi_msg_tagged look{nullptr, nullptr, 0, FI_ADDR_UNSPEC, 1, 0, nullptr, 0};
+  CHECK(pair.until([&] {
+    const std::uint64_t errors = fi_cntr_readerr(counter.get());
+    REQUIRE(fi_trecvmsg(ep.get(), &look, FI_PEEK) == 0);
+    return fi_cntr_readerr(counter.get()) == errors;
+  }));
 }

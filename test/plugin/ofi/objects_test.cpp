@@ -2,10 +2,13 @@
 #include <catch2/catch.hpp>
 
 #include <rdma/fi_rma.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 
 #include "test/plugin/ofi/scene.hpp"
+#include "test/support/cancellable.hpp"
 
 using namespace hawser::test;
 
@@ -53,6 +56,40 @@ TEST_CASE("Objects__an_endpoint_is_enabled_once_with_an_AV_and_where_completions
   CHECK(fi_enable(ep.get()) == -FI_EOPBADSTATE);
   CHECK(fi_ep_bind(ep.get(), &node.av->fid, 0) == -FI_EOPBADSTATE);
   CHECK(fi_ep_bind(ep.get(), &node.domain->fid, 0) < 0);
+}
+
+TEST_CASE("Objects__an_endpoint_has_one_counter_for_each_direction") {
+  const Variables variables;
+  Node node;
+  std::array<Owned<fid_cntr>, 2> counters;
+  for (Owned<fid_cntr>& counter : counters) {
+    fi_cntr_attr attr{};
+    fid_cntr* opened = nullptr;
+    REQUIRE(fi_cntr_open(node.domain.get(), &attr, &opened, nullptr) == 0);
+    counter.reset(opened);
+  }
+  fid_ep* opened = nullptr;
+  REQUIRE(fi_endpoint(node.domain.get(), node.info.get(), &opened, nullptr) == 0);
+  Owned<fid_ep> ep(opened);
+  REQUIRE(fi_ep_bind(ep.get(), &counters[0]->fid, FI_SEND) == 0);
+  CHECK(fi_ep_bind(ep.get(), &counters[1]->fid, FI_SEND) == -FI_EINVAL);
+  CHECK(fi_ep_bind(ep.get(), &counters[1]->fid, FI_SEND | FI_RECV) == -FI_EINVAL);
+  CHECK(fi_ep_bind(ep.get(), &counters[1]->fid, FI_WRITE) == 0);  // it counts nothing
+  REQUIRE(fi_ep_bind(ep.get(), &counters[0]->fid, FI_RECV) == 0);
+  ep.reset();
+  for (Owned<fid_cntr>& counter : counters) CHECK(fi_close(&counter.release()->fid) == 0);
+}
+
+TEST_CASE("Objects__a_peer_is_known_by_the_addresses_that_are_left") {
+  Pair pair;
+  const fi_addr_t second = pair.a.insert(pair.b.name());
+  REQUIRE(fi_av_remove(pair.a.av.get(), &pair.to_b, 1, 0) == 0);
+  std::array<char, 4> out{};
+  REQUIRE(fi_trecv(pair.a.ep.get(), out.data(), 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &out) == 0);
+  REQUIRE(fi_tinject(pair.b.ep.get(), "abc", 4, pair.to_a, 1) == 0);
+  const Entry entry = pair.next_a();
+  REQUIRE(entry.answer == 1);
+  CHECK(entry.source == second);
 }
 
 TEST_CASE("Objects__an_address_that_this_host_hasn_t_is_told_by_fi_enable") {
@@ -218,5 +255,34 @@ TEST_CASE("Objects__an_event_queue_holds_what_is_written_to_it_and_nothing_else"
   fi_eq_err_entry error{};
   CHECK(fi_eq_readerr(eq, &error, 0) == -FI_EAGAIN);
   CHECK(fi_close(&node.fabric->fid) == -FI_EBUSY);
+  CHECK(fi_close(&eq->fid) == 0);
+}
+
+TEST_CASE("Objects__a_child_of_fork_may_close_an_event_queue_in_which_a_thread_waits") {
+  const Variables variables;
+  Node node;
+  fi_eq_attr attr{};
+  attr.wait_obj = FI_WAIT_UNSPEC;
+  fid_eq* eq = nullptr;
+  REQUIRE(fi_eq_open(node.fabric.get(), &attr, &eq, nullptr) == 0);
+  std::uint64_t value = 77;
+  {
+    const Cancellable waiter([&] {
+      std::uint32_t kind = 0;
+      std::uint64_t read = 0;
+      (void)fi_eq_sread(eq, &kind, &read, sizeof read, -1, 0);
+    });
+    CHECK(waiter.blocks_in_kernel());
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      ::alarm(kHangLimitMs / 1000);
+      ::_exit(fi_close(&eq->fid) == 0 ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(fi_eq_write(eq, FI_NOTIFY, &value, sizeof value, 0) == sizeof value);
+  }
   CHECK(fi_close(&eq->fid) == 0);
 }

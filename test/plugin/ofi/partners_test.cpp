@@ -48,6 +48,28 @@ TEST_CASE("Partners__whose_addresses_are_removed_make_room_for_others") {
   }
 }
 
+TEST_CASE("Partners__with_two_addresses_make_room_when_both_are_removed") {
+  const Variables variables({{"FI_HAWSER_MAX_PEERS", "4"}});
+  Node server;
+  std::vector<std::unique_ptr<Node>> stay;
+  for (int i = 0; i < 8; ++i) {
+    INFO("client " << i);
+    Node& client = *stay.emplace_back(std::make_unique<Node>());
+    const fi_addr_t to_server = client.insert(server.name());
+    std::array<fi_addr_t, 2> to_client{server.insert(client.name()), server.insert(client.name())};
+    exchange(server, client, to_server, to_client[0]);
+    std::array<char, 4> asked{};
+    REQUIRE(fi_trecv(server.ep.get(), asked.data(), 4, nullptr, to_client[1], 3, 0, &asked) == 0);
+    // The message gives the peer's other address its turn.
+    REQUIRE(fi_av_remove(server.av.get(), &to_client[0], 1, 0) == 0);
+    REQUIRE(fi_tinject(client.ep.get(), "abc", 4, to_server, 3) == 0);
+    const Entry entry = server.next(&client);
+    REQUIRE(entry.answer == 1);
+    CHECK(entry.source == to_client[1]);
+    REQUIRE(fi_av_remove(server.av.get(), &to_client[1], 1, 0) == 0);
+  }
+}
+
 TEST_CASE("Partners__that_have_left_make_room_though_nobody_removed_their_addresses") {
   const Variables variables({{"FI_HAWSER_MAX_PEERS", "4"}});
   Node server;

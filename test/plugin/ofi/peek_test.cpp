@@ -101,3 +101,31 @@ TEST_CASE("Peek__discarding_at_once_or_after_a_claim") {
   CHECK(pair.next_a().answer == 1);
   CHECK(peek(pair, 1, FI_DISCARD, &context) == -FI_EINVAL);  // nothing is claimed
 }
+
+TEST_CASE("Peek__a_claim_of_a_message_that_can_never_be_whole_is_used_up") {
+  Pair pair;
+  fi_context context{};
+  std::array<char, 4> never{}, out{};
+  const auto data = pattern(16000000, 5);  // more than comes in a turn
+  REQUIRE(fi_trecv(pair.b.ep.get(), never.data(), 4, nullptr, pair.to_a, 9, 0, &never) == 0);
+  REQUIRE(fi_tsend(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 1, nullptr) == 0);
+  REQUIRE(found(pair, 1, FI_CLAIM, &context).answer == 1);
+  pair.a.ep.reset();
+  REQUIRE(pair.b.next().error.op_context == &never);  // the session has ended
+  iovec iov{out.data(), 4};
+  CHECK(peek(pair, 1, FI_CLAIM, &context, &iov) == -FI_ENOENT);
+  CHECK(peek(pair, 1, FI_CLAIM, &context, &iov) == -FI_EINVAL);  // nothing is claimed
+  // The next claim with this context is found.
+  const fi_addr_t self = pair.b.insert(pair.b.name());
+  REQUIRE(fi_tinject(pair.b.ep.get(), "abc", 4, self, 1) == 0);
+  const fi_msg_tagged look{nullptr, nullptr, 0, self, 1, 0, &context, 0};
+  Entry entry;
+  for (const HangLimit limit; entry.answer != 1 && !limit.is_over();) {
+    REQUIRE(fi_trecvmsg(pair.b.ep.get(), &look, FI_PEEK | FI_CLAIM) == 0);
+    entry = pair.b.next();
+  }
+  REQUIRE(entry.answer == 1);
+  REQUIRE(peek(pair, 1, FI_CLAIM, &context, &iov) == 0);
+  CHECK(pair.b.next().answer == 1);
+  CHECK(std::string(out.data()) == "abc");
+}

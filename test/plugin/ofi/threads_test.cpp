@@ -101,3 +101,37 @@ TEST_CASE("Threads__with_an_engine_thread_things_go_on_while_nobody_calls") {
   CHECK(fi_cq_sread(pair.b.cq.get(), &entry, 1, nullptr, kHangLimitMs) == 1);
   CHECK(out == data);
 }
+
+// The text of an error comes from its endpoint.
+TEST_CASE("Threads__one_reads_the_errors_of_an_endpoint_that_another_closes") {
+  constexpr int kReceives = 60000;  // reading their errors takes longer than closing
+  Pair pair;
+  fid_ep* opened = nullptr;
+  REQUIRE(fi_endpoint(pair.a.domain.get(), pair.a.info.get(), &opened, nullptr) == 0);
+  Owned<fid_ep> second(opened);
+  REQUIRE(fi_ep_bind(second.get(), &pair.a.av->fid, 0) == 0);
+  REQUIRE(fi_ep_bind(second.get(), &pair.a.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+  REQUIRE(fi_enable(second.get()) == 0);
+  std::array<char, 4> out{};
+  for (int i = 0; i < kReceives; ++i) {
+    REQUIRE(fi_trecv(second.get(), out.data(), 4, nullptr, pair.to_b, 1, 0, nullptr) == 0);
+  }
+  REQUIRE(fi_tsend(second.get(), "abc", 4, nullptr, pair.to_b, 1, nullptr) == 0);
+  REQUIRE(pair.next_a().answer == 1);
+  pair.b.ep.reset();
+  // All receives fail when the endpoint learns that its peer has closed.
+  REQUIRE(pair.until([&] { return fi_cq_read(pair.a.cq.get(), nullptr, 0) == -FI_EAVAIL; }));
+  std::atomic<bool> has_begun{false};
+  std::thread reader([&] {
+    fi_cq_err_entry error{};
+    for (const HangLimit limit; !limit.is_over();) {
+      error.err_data_size = 0;
+      if (fi_cq_readerr(pair.a.cq.get(), &error, 0) != 1) return;
+      has_begun = true;
+    }
+  });
+  while (!has_begun) std::this_thread::yield();
+  second.reset();
+  reader.join();
+  CHECK(pair.a.look().answer == -FI_EAGAIN);
+}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/outbox.hpp"
+#include "proto/service/outbox.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/trace.hpp"
 #include "proto/message/finished_entry.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -38,7 +38,7 @@ std::uint32_t goes_on_from(const IncomingMessage& message) {
 
 void Outbox::enter(Peer& peer) {
   if (!scheduled_.contains(peer)) scheduled_.push_back(parts_.peers, peer.index);
-  parts_.touched.touch(parts_.peers, peer);  // its timers may be the only ones to bring a turn
+  parts_.touched.add(peer);  // its timers may be the only ones to bring a turn
 }
 
 // A packet that was overtaken is reported at once too, before its sender takes it for lost. On
@@ -110,7 +110,7 @@ bool Outbox::has_due(const Peer& peer) const {
       peer.due.solicitation) {
     return true;
   }
-  for (const std::uint32_t index : peer.receive_paths) {
+  for (const std::uint32_t index : peer.paths.receiving) {
     if (index != kNoIndex && parts_.receive_paths.at(index).ack_due) return true;
   }
   return false;
@@ -136,7 +136,7 @@ void Outbox::send_due(bool urgent_only) {
 
 // False: nothing is due to the peer yet, or nothing can be sent.
 bool Outbox::send_due(Peer& peer, bool urgent_only) {
-  if (peer.state != SessionState::ready) {
+  if (peer.session.state != SessionState::ready) {
     unschedule(peer);
     return false;
   }
@@ -155,7 +155,7 @@ bool Outbox::send_due(Peer& peer, bool urgent_only) {
   }
   turn.progress();
   unschedule(peer);
-  parts_.touched.touch(parts_.peers, peer);
+  parts_.touched.add(peer);
   return true;
 }
 
@@ -165,7 +165,7 @@ bool Outbox::send_due(Peer& peer, bool urgent_only) {
 bool Outbox::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
   const std::size_t reserve = request_follows ? kRequestBytes : 0;
   bool any = false;
-  for (const std::uint32_t index : peer.receive_paths) {
+  for (const std::uint32_t index : peer.paths.receiving) {
     if (index == kNoIndex) continue;
     ReceivePath& path = parts_.receive_paths.at(index);
     if (!path.ack_due && !request_follows) continue;
@@ -213,7 +213,7 @@ void Outbox::write_statuses(Peer& peer, wire::PacketWriter& writer) {
     told += next.run;
     peer.due.statuses.pop_front(statuses_);
     statuses_.free(index);
-    const LocalNic& local = parts_.sender.nics()[peer.route.local];
+    const LocalNic& local = parts_.sender.nics()[peer.session.route.local];
     peer.due.finals_again = local.lanes > 1 && told <= kFewStatuses;
   }
 }
@@ -223,8 +223,8 @@ void Outbox::write_finals(Peer& peer, wire::PacketWriter& writer) {
   if (!peer.due.finals) return;
   peer.due.finals = false;
   for (std::uint64_t i = 0; i < kFinalsRepeated; ++i) {
-    const std::uint64_t number = peer.remote_floor + i;
-    const auto entry = peer.incoming.get(number);
+    const std::uint64_t number = peer.receives.remote_floor + i;
+    const auto entry = peer.receives.table.get(number);
     if (!entry || !is_finished_entry(*entry)) continue;
     if (!writer.status(to_wire(number), status_of_entry(*entry))) return;
   }
@@ -292,8 +292,8 @@ bool Outbox::write_messages(Peer& peer, wire::PacketWriter& writer) {
   return true;
 }
 
-void Outbox::piggyback(Peer& peer, wire::PacketWriter& writer) {
-  if (!is_scheduled(peer) || peer.due.ways == Ways::all) return;
+bool Outbox::piggyback(Peer& peer, wire::PacketWriter& writer) {
+  if (!is_scheduled(peer) || peer.due.ways == Ways::all) return false;
   (void)write_acks(peer, writer, false);
   write_statuses(peer, writer);
   if (has_due(peer)) {
@@ -302,20 +302,32 @@ void Outbox::piggyback(Peer& peer, wire::PacketWriter& writer) {
     peer.due.at = kNever;
     unschedule(peer);
   }
+  return true;
+}
+
+// What the packet said is not kept. Acknowledgements are written anew, of all paths, and so are the
+// last final statuses. Peers ask again for other statuses, for grants and for requests that they
+// miss.
+void Outbox::take_back(Peer& peer) {
+  for (const std::uint32_t index : peer.paths.receiving) {
+    if (index != kNoIndex) parts_.receive_paths.at(index).ack_due = true;
+  }
+  peer.due.finals = true;
+  schedule_now(peer);
 }
 
 bool Outbox::send_control(Peer& peer) {
   PacketSender& sender = parts_.sender;
   // Writing a block marks it as sent, so nothing is written before there is a way.
-  if (sender.remote(peer, peer.route) == kNoRemote &&
+  if (sender.remote(peer, peer.session.route) == kNoRemote &&
       sender.remote(peer, parts_.routes.first_of(peer, peer.due.ways)) == kNoRemote) {
     return false;
   }
   PacketBuffer* const buffer = sender.take_buffer();
   if (buffer == nullptr) return false;
   wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
-  writer.begin(wire::PacketType::control, peer.remote_index, peer.remote_token,
-               to_wire(peer.floor));
+  writer.begin(wire::PacketType::control, peer.session.remote_index, peer.session.remote_token,
+               to_wire(peer.sends.floor));
   const std::uint16_t nic_states = peer.due.nic_states;
   if (peer.due.finals_again) peer.due.finals = true;
   peer.due.finals_again = false;
@@ -339,15 +351,12 @@ bool Outbox::send_control(Peer& peer) {
   const Ways ways = peer.due.ways;
   peer.due.ways = Ways::one;
   if (!parts_.routes.send(peer, ways, *buffer, writer)) {
-    // Peers ask again for statuses, grants and requests that they miss, but not for states of NICs.
-    peer.due.nic_states = nic_states;
-    peer.due.now = true;
-    for (const std::uint32_t index : peer.receive_paths) {
-      if (index != kNoIndex) parts_.receive_paths.at(index).ack_due = true;
-    }
+    peer.due.nic_states = nic_states;  // peers don't ask for them
+    raise_ways(peer, ways);
+    take_back(peer);
     return false;
   }
-  peer.told_floor = peer.floor;
+  peer.sends.told_floor = peer.sends.floor;
   return true;
 }
 

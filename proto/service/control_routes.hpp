@@ -21,9 +21,9 @@
 
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
-#include "proto/endpoint/packet_sender.hpp"
-#include "proto/endpoint/peer.hpp"
 #include "proto/path/path.hpp"
+#include "proto/peer/peer.hpp"
+#include "proto/service/packet_sender.hpp"
 
 namespace hawser::proto {
 

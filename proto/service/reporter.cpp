@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records for the caller's trace hook (hawser/trace.hpp). All of these are called only if tracing()
-// is true, so that without a hook the cost is a branch.
-#include "proto/endpoint/trace.hpp"
+// Fills in the records for the caller's trace hook, and names their causes.
+#include "proto/service/reporter.hpp"
 
 #include <algorithm>
 
 #include "hawser/status.hpp"
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
 
 namespace hawser {
 
@@ -46,7 +44,7 @@ std::uint32_t cut(std::uint64_t bytes) {
 TraceRecord record_of(TraceKind kind, const Peer& peer) {
   TraceRecord record;
   record.kind = kind;
-  record.endpoint_id = peer.remote_id;
+  record.endpoint_id = peer.identity.remote_id;
   record.peer = peer.index;
   return record;
 }
@@ -61,12 +59,19 @@ TraceRecord record_of(TraceKind kind, const Peer& peer, const IncomingMessage& m
   return record;
 }
 
-TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer) const {
-  return record_of(kind, peer);
+void Reporter::emit(Event::Kind kind, const Peer& peer, const Path& path, Reason reason) {
+  const Event event{.kind = kind,
+                    .reason = reason,
+                    .peer = peers_.id_of(peer),
+                    .endpoint_id = peer.identity.remote_id,
+                    .nic = path.local_nic,
+                    .remote_nic = path.remote_nic};
+  if (turn_.tracing()) trace_path(event, peer, path);
+  turn_.emit(event);
 }
 
-TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path& path) const {
-  TraceRecord record = traced(kind, peer);
+TraceRecord Reporter::traced(TraceKind kind, const Peer& peer, const Path& path) const {
+  TraceRecord record = record_of(kind, peer);
   record.nic = path.local_nic;
   record.remote_nic = path.remote_nic;
   record.slot = path.slot;
@@ -75,19 +80,19 @@ TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path&
 }
 
 // Fills in a packet in flight from its record.
-TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path& path,
-                                   std::uint64_t number, const SentPacket& packet) {
+TraceRecord Reporter::traced(TraceKind kind, const Peer& peer, const Path& path,
+                             std::uint64_t number, const SentPacket& packet) const {
   TraceRecord record = traced(kind, peer, path);
   record.path_number = number;
   if (packet.message == kNoIndex) return record;  // a probe
   if (packet.packed) {
-    record.message = expand(packet.message_generation, peer.next_number);
+    record.message = expand(packet.message_generation, peer.sends.next_number);
     record.fragment = 0;
     record.more = static_cast<std::uint8_t>(packet.fragment);
     return record;
   }
   record.fragment = packet.fragment;
-  if (const auto* message = outgoing.get(SlabId{packet.message, packet.message_generation})) {
+  if (const auto* message = outgoing_.get(SlabId{packet.message, packet.message_generation})) {
     record.message = message->number;
     record.operation = static_cast<std::uint64_t>(message->operation);
     record.bytes = static_cast<std::uint32_t>(payload_of(peer, *message, packet.fragment).size());
@@ -95,19 +100,19 @@ TraceRecord Endpoint::Core::traced(TraceKind kind, const Peer& peer, const Path&
   return record;
 }
 
-void Endpoint::Core::trace_drop(DropReason reason) const {
+void Reporter::trace_drop(DropReason reason) const {
   TraceRecord record;
   record.kind = TraceKind::packet_dropped;
   record.cause = static_cast<std::uint8_t>(reason);
-  record.nic = receiving_nic;
-  record.peer = receiving_peer;
-  if (receiving_peer != kNoIndex) record.endpoint_id = peers.at(receiving_peer).remote_id;
-  turn.trace(record);
+  record.nic = nic_;
+  record.peer = peer_;
+  if (peer_ != kNoIndex) record.endpoint_id = peers_.at(peer_).identity.remote_id;
+  turn_.trace(record);
 }
 
-void Endpoint::Core::trace_arrival(const Peer& peer, const wire::PacketView& packet,
-                                   const ReceivePath& path, std::uint64_t number) const {
-  TraceRecord record = traced(TraceKind::packet_received, peer);
+void Reporter::trace_arrival(const Peer& peer, const wire::PacketView& packet,
+                             const ReceivePath& path, std::uint64_t number) const {
+  TraceRecord record = record_of(TraceKind::packet_received, peer);
   record.path_number = number;
   record.nic = path.local_nic;
   record.remote_nic = static_cast<std::uint8_t>(packet.header->slot >> 4);
@@ -115,48 +120,48 @@ void Endpoint::Core::trace_arrival(const Peer& peer, const wire::PacketView& pac
   record.generation = path.generation;
   record.bytes = static_cast<std::uint32_t>(packet.payload.size());
   if (packet.fragment != nullptr) {
-    record.message = expand(packet.fragment->message, peer.next_to_process);
+    record.message = expand(packet.fragment->message, peer.receives.next_to_process);
     record.fragment = packet.fragment->fragment;
   }
-  turn.trace(record);
+  turn_.trace(record);
 }
 
-void Endpoint::Core::trace_path(const Event& event, const Path& path) {
-  TraceRecord record = traced(TraceKind::path_state, peers.at(peer_place(event.peer)), path);
+void Reporter::trace_path(const Event& event, const Peer& peer, const Path& path) const {
+  TraceRecord record = traced(TraceKind::path_state, peer, path);
   record.cause = static_cast<std::uint8_t>(event.reason);
   PathState state = PathState::up;
   if (event.kind == Event::Kind::path_suspect) state = PathState::suspect;
   if (event.kind == Event::Kind::path_down) state = PathState::down;
   if (event.kind == Event::Kind::path_probing) state = PathState::probing;
   record.detail = static_cast<std::uint32_t>(state);
-  turn.trace(record);
+  turn_.trace(record);
 }
 
-void Endpoint::Core::trace_session(const Peer& peer) const {
-  TraceRecord record = traced(TraceKind::session_state, peer);
-  record.detail = static_cast<std::uint32_t>(peer.state);
-  if (peer.state == SessionState::failed) record.cause = static_cast<std::uint8_t>(peer.failure);
-  turn.trace(record);
+void Reporter::trace_session(const Peer& peer) const {
+  TraceRecord record = record_of(TraceKind::session_state, peer);
+  record.detail = static_cast<std::uint32_t>(peer.session.state);
+  if (peer.session.state == SessionState::failed)
+    record.cause = static_cast<std::uint8_t>(peer.session.failure);
+  turn_.trace(record);
 }
 
-void Endpoint::Core::trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
-                                std::uint32_t detail) const {
-  TraceRecord record = traced(kind, peers.at(message.peer));
+void Reporter::trace_send(TraceKind kind, const OutgoingMessage& message, std::uint8_t cause,
+                          std::uint32_t detail) const {
+  TraceRecord record = record_of(kind, peers_.at(message.peer));
   record.operation = static_cast<std::uint64_t>(message.operation);
   record.message = message.number;
   record.bytes = cut(message.bytes);
   record.cause = cause;
   record.detail = detail;
-  turn.trace(record);
+  turn_.trace(record);
 }
 
-void Endpoint::Core::trace_receive(TraceKind kind, const IncomingMessage& message,
-                                   std::uint8_t cause, std::uint32_t fragment,
-                                   std::uint32_t detail) const {
-  TraceRecord record = record_of(kind, peers.at(message.peer), message, fragment);
+void Reporter::trace_receive(TraceKind kind, const IncomingMessage& message, std::uint8_t cause,
+                             std::uint32_t fragment, std::uint32_t detail) const {
+  TraceRecord record = record_of(kind, peers_.at(message.peer), message, fragment);
   record.cause = cause;
   record.detail = detail;
-  turn.trace(record);
+  turn_.trace(record);
 }
 
 }  // namespace hawser::proto

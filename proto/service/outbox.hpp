@@ -17,13 +17,13 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
-#include "proto/endpoint/control_routes.hpp"
-#include "proto/endpoint/packet_sender.hpp"
-#include "proto/endpoint/peer.hpp"
-#include "proto/endpoint/peer_table.hpp"
 #include "proto/message/allowance.hpp"
 #include "proto/message/incoming.hpp"
 #include "proto/path/path.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/packet_sender.hpp"
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
@@ -123,8 +123,10 @@ class Outbox {
   // The others stay scheduled; their timer is armed. The next turn, which is due at once, sends
   // those beyond the budget.
   void send_due(bool urgent_only);
-  // Puts due control in front of a small payload.
-  void piggyback(Peer& peer, wire::PacketWriter& writer);
+  // Puts due control in front of a small payload. False: there was none.
+  [[nodiscard]] bool piggyback(Peer& peer, wire::PacketWriter& writer);
+  // No NIC took a packet that carried control: it is due again.
+  void take_back(Peer& peer);
 
  private:
   void add(Peer& peer, IncomingMessage& message) {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "proto/base/turn.hpp"
-#include "proto/endpoint/peer_table.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/local_nic.hpp"
 #include "proto/path/remote_handles.hpp"
+#include "proto/peer/peer_table.hpp"
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto {

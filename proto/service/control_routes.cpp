@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/control_routes.hpp"
+#include "proto/service/control_routes.hpp"
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ bool ControlRoutes::may_insist(Peer& peer) {
   // says nothing either.
   const Duration due = peer.response.overdue(turn_.granularity);
   const bool was_away = turn_.absence().since(turn_.now() - due * 4).ns > 0;
-  if (turn_.now() - peer.last_heard <= due && !was_away) doubt_route(peer);
+  if (turn_.now() - peer.session.last_heard <= due && !was_away) doubt_route(peer);
   return true;
 }
 
@@ -52,7 +52,7 @@ std::uint32_t ControlRoutes::doubted_slots(Peer& peer) {
 std::optional<NicPair> ControlRoutes::find_up(Peer& peer, NicPair than, std::uint32_t not_these) {
   const auto start = static_cast<std::uint32_t>(turn_.random.below(kMaxPaths));
   for (std::uint32_t step = 0; step < kMaxPaths; ++step) {
-    const std::uint32_t index = peer.paths[(start + step) % kMaxPaths];
+    const std::uint32_t index = peer.paths.indices[(start + step) % kMaxPaths];
     if (index == kNoIndex) continue;
     const Path& path = paths_.at(index);
     if (path.state != PathState::up || (not_these >> path.slot & 1) != 0) continue;
@@ -73,7 +73,7 @@ Ways ControlRoutes::ways_of_answer(Peer& peer) { return may_insist(peer) ? Ways:
 // A packet with copies takes the pair last heard in any case: if no path answers any more, UP only
 // describes the past.
 NicPair ControlRoutes::first_of(Peer& peer, Ways ways) {
-  const NicPair last = peer.route;
+  const NicPair last = peer.session.route;
   const std::uint32_t slots = doubted_slots(peer);
   bool bad = !sender_.nics()[last.local].up || sender_.remote(peer, last) == kNoRemote;
   bool bound = false;    // this pair
@@ -100,9 +100,9 @@ NicPair ControlRoutes::first_of(Peer& peer, Ways ways) {
 // A random pair that has a way, if there is any.
 NicPair ControlRoutes::next_pair(Peer& peer) {
   const auto pairs =
-      static_cast<std::uint32_t>(sender_.nics().size()) * std::max(peer.remote_nics, 1u);
+      static_cast<std::uint32_t>(sender_.nics().size()) * std::max(peer.session.remote_nics, 1u);
   const auto start = static_cast<std::uint32_t>(turn_.random.below(pairs));
-  NicPair pair = peer.route;
+  NicPair pair = peer.session.route;
   for (std::uint32_t step = 0; step < pairs; ++step) {
     const std::uint32_t i = (start + step) % pairs;
     const NicPair one{i % sender_.nics().size(), i / sender_.nics().size()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/packet_sender.hpp"
+#include "proto/service/packet_sender.hpp"
 
 #include <algorithm>
 
@@ -55,22 +55,22 @@ PacketSender::PacketSender(Turn& turn, PeerTable& peers, std::span<Nic* const> n
 }
 
 bool PacketSender::can_address(Peer& peer, std::size_t local, std::size_t remote_nic) {
-  return remote_nic < peer.remote_nics &&
+  return remote_nic < peer.session.remote_nics &&
          nics_[local].nic->can_address(peers_.nic_of(peer, remote_nic).address);
 }
 
 RemoteHandle PacketSender::remote(Peer& peer, NicPair pair) {
-  RemoteHandle handle = remotes_.find(peer.remotes, pair.local, pair.remote);
-  if (handle != kNoRemote || pair.remote >= peer.remote_nics) return handle;
+  RemoteHandle handle = remotes_.find(peer.session.remotes, pair.local, pair.remote);
+  if (handle != kNoRemote || pair.remote >= peer.session.remote_nics) return handle;
   const NicAddress& address = peers_.nic_of(peer, pair.remote).address;
   if (nics_[pair.local].nic->open_remote(address, handle) != Status::ok) return kNoRemote;
-  remotes_.add(peer.remotes, pair.local, pair.remote, handle,
+  remotes_.add(peer.session.remotes, pair.local, pair.remote, handle,
                [&](std::size_t nic, RemoteHandle old) { nics_[nic].nic->close_remote(old); });
   return handle;
 }
 
 void PacketSender::close_remotes(Peer& peer, std::size_t remote_nic) {
-  remotes_.close_to(peer.remotes, remote_nic, [&](std::size_t local, RemoteHandle handle) {
+  remotes_.close_to(peer.session.remotes, remote_nic, [&](std::size_t local, RemoteHandle handle) {
     nics_[local].nic->close_remote(handle);
   });
 }

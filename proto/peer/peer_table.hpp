@@ -18,8 +18,8 @@
 #include "proto/base/assert.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/untouched.hpp"
-#include "proto/endpoint/peer.hpp"
 #include "proto/path/remote_handles.hpp"
+#include "proto/peer/peer.hpp"
 #include "proto/session/resting.hpp"
 
 namespace hawser::proto {
@@ -42,7 +42,7 @@ class PeerTable {
     Name* name = names_.try_allocate(id);
     if (name == nullptr) return nullptr;
     Peer& peer = make_awake(*name, id.index);
-    peer.remote_id = remote_id;
+    peer.identity.remote_id = remote_id;
     std::uint32_t& head = bucket_of(remote_id);
     name->next = head & kLast;
     head = id.index;
@@ -81,6 +81,7 @@ class PeerTable {
   [[nodiscard]] PeerId id_of(std::uint32_t index) const {
     return PeerId{std::uint32_t{names_.at(index).uses} << kPlaceBits | index};
   }
+  [[nodiscard]] PeerId id_of(const Peer& peer) const { return id_of(peer.index); }
   // kNoIndex: nobody has that name, or nobody has it any more.
   [[nodiscard]] std::uint32_t index_of(PeerId id) const {
     const std::uint32_t index = peer_place(id);
@@ -124,9 +125,11 @@ class PeerTable {
 
   // NIC `i` of the peer, as it has described it.
   [[nodiscard]] wire::NicRecord& nic_of(Peer& peer, std::size_t i) {
-    if (i < peer.nics.size()) return peer.nics[i];
-    return more_nics_[place_of(peer) * kMoreNics + i - peer.nics.size()];
+    if (i < peer.identity.nics.size()) return peer.identity.nics[i];
+    return more_nics_[place_of(peer) * kMoreNics + i - peer.identity.nics.size()];
   }
+
+  [[nodiscard]] bool is_up(Peer& peer, std::size_t nic) { return nic_of(peer, nic).state != 0; }
 
   // Replaces the Peer by its record.
   void put_to_rest(std::uint32_t index, const RestingPeer& record) {
@@ -147,7 +150,7 @@ class PeerTable {
     record = resting(index);
     resting_.free(name.place);
     Peer& peer = make_awake(name, index);
-    peer.remote_id = record.remote_id;
+    peer.identity.remote_id = record.remote_id;
     return peer;
   }
 
@@ -185,7 +188,8 @@ class PeerTable {
 
   static constexpr std::uint32_t kLast = 0x7fffffff;
 
-  static constexpr std::size_t kMoreNics = kMaxNics - std::tuple_size_v<decltype(Peer::nics)>;
+  static constexpr std::size_t kMoreNics =
+      kMaxNics - std::tuple_size_v<decltype(PeerIdentity::nics)>;
 
   struct Name {
     std::uint32_t place : kPlaceBits = 0;  // in awake_ or resting_
@@ -209,7 +213,8 @@ class PeerTable {
   }
   [[nodiscard]] std::uint64_t remote_id_of(std::uint32_t index) const {
     const Name& name = names_.at(index);
-    return name.rests == 1 ? resting_.at(name.place).remote_id : awake_.at(name.place).remote_id;
+    return name.rests == 1 ? resting_.at(name.place).remote_id
+                           : awake_.at(name.place).identity.remote_id;
   }
   [[nodiscard]] std::size_t bucket(std::uint64_t remote_id) const {
     return static_cast<std::size_t>((remote_id * 0x9e3779b97f4a7c15u) >> 32) &
@@ -224,8 +229,9 @@ class PeerTable {
   Slab<Name> names_;
   Slab<Peer> awake_;
   Slab<RestingPeer> resting_;
-  Untouched<wire::NicRecord> more_nics_;  // for peers with more than Peer::nics holds, by place
-  Untouched<std::uint32_t> buckets_;      // a power of two: the first of each chain
+  Untouched<wire::NicRecord>
+      more_nics_;                     // for peers with more than PeerIdentity::nics holds, by place
+  Untouched<std::uint32_t> buckets_;  // a power of two: the first of each chain
 };
 
 static_assert(sizeof(RestingPeer) + PeerTable::kBytesBeside <= 512);
