@@ -204,7 +204,7 @@ TurnResult InlineEndpoint::progress(Time now) {
   const TurnResult result = body_->progress(now);
   if (!ignores_nics_ && body_->protocol().closed()) {
     ignores_nics_ = true;
-    // No turn reads the NICs any more. What arrives late would keep their descriptors readable.
+    // No turn reads the NICs any more. Late packets would keep their descriptors readable.
     for (const int fd : body_->descriptors()) sources_.remove(fd);
   }
   return result;

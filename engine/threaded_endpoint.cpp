@@ -370,7 +370,7 @@ TurnResult ThreadedEndpoint::serve(Time now) {
   if (delivered) consumer_bell_.ring();
   if (body_->protocol().closed() && !closed_told_) {
     closed_told_ = true;
-    // No turn reads the NICs any more. What arrives late would keep their descriptors readable.
+    // No turn reads the NICs any more. Late packets would keep their descriptors readable.
     thread_.ignore(body_->descriptors());
     const std::lock_guard lock(calls_mutex_);
     closed_ = true;

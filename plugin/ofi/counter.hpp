@@ -59,8 +59,8 @@ class Counter : public fid_cntr, public EventSink {
   template <class Change>
   void change(Change&& change);
   [[nodiscard]] bool is_any_done_locked() const;
-  // Quiets the bell unless a wait should end. What a program that polls the descriptor has not
-  // read, try_wait remembers.
+  // Quiets the bell unless a wait should end. try_wait remembers what a program that polls the
+  // descriptor has not read.
   void settle_locked();
 
   Domain& domain_;

@@ -9,7 +9,7 @@
 //   endpoint_names.cpp      port names: being asked for the address, asking for those of others
 //   endpoint_progress.cpp   completions, faults by plan
 //
-// One lock guards the whole endpoint. Functions whose names end in _locked require that it is held.
+// One lock guards the whole endpoint. Functions whose names end in _locked require the lock.
 #pragma once
 
 #include <rdma/fi_endpoint.h>

@@ -55,7 +55,7 @@ bool EventSink::is_stopped() {
   return stopped_.exchange(false);
 }
 
-// What came before rang no bell. Ring it now, so that the program looks once.
+// No bell rang for what came before. Ring it now, so that the program looks once.
 void EventSink::start_polling() {
   const Lock lock(state_mutex_);
   if (std::exchange(is_polled_, true)) return;

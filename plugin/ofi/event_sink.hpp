@@ -2,10 +2,10 @@
 // The common part of completion queues and counters: the endpoints whose progress they make, and
 // the waiting of threads.
 //
-// The bell makes the sink's descriptor readable. It rings as long as there is something for a
-// thread that sleeps, or for a program that polls the descriptor, and not only when that comes: one
-// thread that wakes up must not take the signal of another. The sink's state decides that, so ring
-// and quiet require the lock of the state.
+// The bell makes the sink's descriptor readable. It is a level, not an edge: it rings as long as
+// there is something for a thread that sleeps or for a program that polls the descriptor. One
+// thread that wakes up thus takes no signal of another. The sink's state decides, so ring and quiet
+// require the lock of the state.
 //
 // Order of locks: the sink's members, an endpoint, the sink's state.
 #pragma once

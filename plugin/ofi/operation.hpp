@@ -152,8 +152,8 @@ class OperationPool {
   std::atomic<Operation*> returned_{nullptr};
 };
 
-// What becomes of an operation that a walk through its queue visits. `stop` keeps it, too, and ends
-// the walk.
+// A walk through a queue says for each operation what becomes of it. `stop` keeps the operation,
+// too, and ends the walk.
 enum class QueueStep { keep, remove, stop };
 
 // Operations in order of arrival.

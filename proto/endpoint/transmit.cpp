@@ -450,7 +450,7 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
       --row.count;
     }
   }
-  // What was refused may be the end of its message, so this looks after it has gone back.
+  // A refused packet may be the end of its message, so this looks after it has gone back.
   for (const Share& share : division.shares()) {
     if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
   }

@@ -8,6 +8,17 @@
 
 using namespace hawser::test;
 
+// An endpoint that shares the completion queue and the address vector of `pair.a`.
+static Owned<fid_ep> second_endpoint(Pair& pair) {
+  fid_ep* opened = nullptr;
+  REQUIRE(fi_endpoint(pair.a.domain.get(), pair.a.info.get(), &opened, nullptr) == 0);
+  Owned<fid_ep> second(opened);
+  REQUIRE(fi_ep_bind(second.get(), &pair.a.av->fid, 0) == 0);
+  REQUIRE(fi_ep_bind(second.get(), &pair.a.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+  REQUIRE(fi_enable(second.get()) == 0);
+  return second;
+}
+
 TEST_CASE("Threads__several_send_and_receive_by_one_endpoint_inline_or_with_an_engine_thread") {
   const std::string threads = GENERATE("0", "1");
   const Variables more({{"FI_HAWSER_THREADS", threads}});
@@ -49,12 +60,7 @@ TEST_CASE("Threads__several_send_and_receive_by_one_endpoint_inline_or_with_an_e
 
 TEST_CASE("Threads__two_endpoints_share_a_completion_queue") {
   Pair pair;
-  fid_ep* opened = nullptr;
-  REQUIRE(fi_endpoint(pair.a.domain.get(), pair.a.info.get(), &opened, nullptr) == 0);
-  Owned<fid_ep> second(opened);
-  REQUIRE(fi_ep_bind(second.get(), &pair.a.av->fid, 0) == 0);
-  REQUIRE(fi_ep_bind(second.get(), &pair.a.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
-  REQUIRE(fi_enable(second.get()) == 0);
+  Owned<fid_ep> second = second_endpoint(pair);
   std::array<char, 4> out{};
   std::array<int, 2> names{};
   REQUIRE(fi_tsend(pair.a.ep.get(), "abc", 4, nullptr, pair.to_b, 1, &names[0]) == 0);
@@ -106,12 +112,7 @@ TEST_CASE("Threads__with_an_engine_thread_things_go_on_while_nobody_calls") {
 TEST_CASE("Threads__one_reads_the_errors_of_an_endpoint_that_another_closes") {
   constexpr int kReceives = 60000;  // reading their errors takes longer than closing
   Pair pair;
-  fid_ep* opened = nullptr;
-  REQUIRE(fi_endpoint(pair.a.domain.get(), pair.a.info.get(), &opened, nullptr) == 0);
-  Owned<fid_ep> second(opened);
-  REQUIRE(fi_ep_bind(second.get(), &pair.a.av->fid, 0) == 0);
-  REQUIRE(fi_ep_bind(second.get(), &pair.a.cq->fid, FI_TRANSMIT | FI_RECV) == 0);
-  REQUIRE(fi_enable(second.get()) == 0);
+  Owned<fid_ep> second = second_endpoint(pair);
   std::array<char, 4> out{};
   for (int i = 0; i < kReceives; ++i) {
     REQUIRE(fi_trecv(second.get(), out.data(), 4, nullptr, pair.to_b, 1, 0, nullptr) == 0);

@@ -161,17 +161,24 @@ TEST_CASE("Waiting__a_program_s_own_poll_with_fi_trywait_before_it") {
   CHECK(received == out.size());
 }
 
-TEST_CASE("Waiting__a_poll_set_names_the_queues_and_counters_that_have_news") {
-  Pair pair({.counts = true});
+// A poll set with the completion queue and the receive counter of `pair.b`, which get the contexts
+// `queue` and `counter`.
+static Owned<fid_poll> poll_set_of_b(Pair& pair, int& queue, int& counter) {
   fi_poll_attr attr{};
   fid_poll* opened = nullptr;
   REQUIRE(fi_poll_open(pair.b.domain.get(), &attr, &opened) == 0);
-  const Owned<fid_poll> set(opened);
-  int queue_name = 0, counter_name = 0;
-  pair.b.cq->fid.context = &queue_name;
-  pair.b.received->fid.context = &counter_name;
+  Owned<fid_poll> set(opened);
+  pair.b.cq->fid.context = &queue;
+  pair.b.received->fid.context = &counter;
   REQUIRE(fi_poll_add(set.get(), &pair.b.cq->fid, 0) == 0);
   REQUIRE(fi_poll_add(set.get(), &pair.b.received->fid, 0) == 0);
+  return set;
+}
+
+TEST_CASE("Waiting__a_poll_set_names_the_queues_and_counters_that_have_news") {
+  Pair pair({.counts = true});
+  int queue_name = 0, counter_name = 0;
+  const Owned<fid_poll> set = poll_set_of_b(pair, queue_name, counter_name);
   CHECK(fi_poll_add(set.get(), &pair.b.ep->fid, 0) == -FI_EINVAL);
   std::array<void*, 4> found{};
   CHECK(fi_poll(set.get(), found.data(), 4) == 0);
@@ -190,15 +197,8 @@ TEST_CASE("Waiting__a_poll_set_names_the_queues_and_counters_that_have_news") {
 
 TEST_CASE("Waiting__a_poll_set_with_little_room_passes_over_no_member") {
   Pair pair({.counts = true});
-  fid_poll* opened = nullptr;
-  fi_poll_attr attr{};
-  REQUIRE(fi_poll_open(pair.b.domain.get(), &attr, &opened) == 0);
-  const Owned<fid_poll> set(opened);
   int queue_name = 0, counter_name = 0;
-  pair.b.cq->fid.context = &queue_name;
-  pair.b.received->fid.context = &counter_name;
-  REQUIRE(fi_poll_add(set.get(), &pair.b.cq->fid, 0) == 0);
-  REQUIRE(fi_poll_add(set.get(), &pair.b.received->fid, 0) == 0);
+  const Owned<fid_poll> set = poll_set_of_b(pair, queue_name, counter_name);
   CHECK(fi_poll_add(set.get(), &pair.b.cq->fid, 0) == -FI_EINVAL);
   peek_in_vain(pair.b);  // nobody reads this entry, so the queue is always ready
   void* found = nullptr;
