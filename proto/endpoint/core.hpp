@@ -39,8 +39,10 @@
 #include "proto/nic.hpp"
 #include "proto/path/division.hpp"
 #include "proto/path/local_nic.hpp"
+#include "proto/path/path_judge.hpp"
+#include "proto/path/path_set.hpp"
+#include "proto/path/receive_paths.hpp"
 #include "proto/path/standing_verdicts.hpp"
-#include "proto/path/verdicts.hpp"
 #include "proto/peer/peer.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
@@ -62,7 +64,7 @@ enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
-struct Endpoint::Core {
+struct Endpoint::Core : private PathUser {
   Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
 
   // ---- fixed at start
@@ -78,22 +80,20 @@ struct Endpoint::Core {
   PeerTable peers;
   PacketSender sender;
   const std::span<LocalNic> nics;  // the sender's: what the protocol's parts know of each
-  Slab<Path> paths;
-  ControlRoutes control_routes{turn, sender, paths};
-  Slab<ReceivePath> receive_paths;
+  StandingVerdicts verdicts;
+  PathSet paths;
+  PathJudge path_judge{turn, peers, paths, nics, verdicts};
+  ReceivePaths receive_paths;
+  ControlRoutes control_routes{turn, sender, paths.all()};
   Slab<OutgoingMessage> outgoing;
   Slab<IncomingMessage> incoming;
   Slab<Retransmit> retransmits;
-  SentBlockPool sent_blocks;
-  std::uint32_t reclaimed_to = 0;  // up to this path, paths have given back old records
-  Time reclaimed_at{};
   BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
   Matching matching;
   Groups groups;
   Grants grants;
   PayloadStore payloads;
-  StandingVerdicts verdicts;
   std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
 
   // ---- timers: one deadline per object, for the earliest of its timers
@@ -119,9 +119,6 @@ struct Endpoint::Core {
 
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
-  std::uint32_t in_flight = 0;    // sequenced packets
-  std::uint32_t written_off = 0;  // of in_flight, on paths that are `written_off`
-  std::uint64_t bulk_paths = 0;
   std::uint32_t claims = 0;  // of messages without a receive: those that the caller has claimed
   NicNews news;
   bool closing = false;
@@ -136,9 +133,12 @@ struct Endpoint::Core {
   void begin_turn(Time at);
   TurnResult finish_turn(Time at);
   void rearm(Peer& peer);
+  void timers_changed(Peer& peer) override { rearm(peer); }
   void expire(Peer& peer);
   void expire_timers();
   void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
+  [[nodiscard]] bool arrives(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                             bool congestion_experienced);
   void receive_packet(std::size_t nic, const RxPacket& datagram);
   void receive_all();
 
@@ -158,8 +158,6 @@ struct Endpoint::Core {
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records);
   void become_ready(Peer& peer);
-  [[nodiscard]] bool pending(const Peer& peer) const;
-  [[nodiscard]] Duration patience_with(const Peer& peer) const;
   [[nodiscard]] Time gives_up_at(const Peer& peer) const;
   void watch_liveness(Peer& peer);
   bool probe_best_path(Peer& peer, bool again = false);
@@ -181,11 +179,12 @@ struct Endpoint::Core {
   void on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet);
 
   // ---- addresses.cpp
-  void announce(Peer& peer);
+  void announce(Peer& peer) override;
   void learn_addresses(Peer& peer, std::span<const wire::NicRecord> records);
 
   // ---- nic_news.cpp
   void tell_news(Peer& peer);
+  void take_nic_events();
   void local_nic_changed(std::size_t nic, bool up);
   void notice_address(std::size_t nic);
   void begin_news();
@@ -238,6 +237,9 @@ struct Endpoint::Core {
   void on_grant(Peer& peer, const wire::GrantBlock& grant);
   void on_request(Peer& peer, const wire::RequestView& request);
   void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
+  void packet_arrived(Peer& peer, const SentPacket& packet) override;
+  void packet_came_late(Peer& peer, const SentPacket& packet) override;
+  void packet_lost(Peer& peer, SentPacket& packet) override;
   void drop_retransmit(Peer& peer, std::uint32_t entry);
   void drop_retransmits(Peer& peer, const OutgoingMessage& message);
   void consider_asking(OutgoingMessage& message);
@@ -276,92 +278,9 @@ struct Endpoint::Core {
 
   // ---- small_packets.cpp
   void send_envelope(const OutgoingMessage& message);
-  [[nodiscard]] bool send_probe(Peer& peer, Path& path, bool full);
-
-  // ---- path_acks.cpp
-  void trim(Path& path, Time forget_before);
-  [[nodiscard]] bool has_numbers(Path& path);
-  [[nodiscard]] std::uint64_t reserve_records(Path& path, std::uint64_t count);
-  void on_ack_info(Peer& peer, const wire::AckInfoBlock& info);
-  void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence, bool prompt);
-  void on_path_marks(Peer& peer, const wire::PathMarksBlock& block);
-  void on_path_ack(Peer& peer, const wire::PathAckView& ack);
-  void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);
-
-  // ---- loss_detector.cpp
-  void settle(Path& path, SentPacket& record, SentPacket::State state, bool overtaken);
-  void lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
-                   TraceLoss layer);
-  [[nodiscard]] bool is_large(const Peer& peer, const SentPacket& packet) const;
-  void judge_acks();
-  [[nodiscard]] bool passes_small_only(Peer& peer, const Path& path);
-  void find_gaps(Peer& peer, Path& path);
-  void note_unheard(Peer& peer, Path& path);
-  void evacuate(Peer& peer, Path& path);
-  void find_silence(Peer& peer);
-
-  // ---- probe_timeouts.cpp
-  [[nodiscard]] Duration pto_base(const Path& path) const;
-  void arm_pto(Path& path);
-  void arm_all_prompt(Peer& peer);
-  void make_room_for_probe(Peer& peer, Path& path);
-  void expire_pto(Peer& peer, Path& path);
-
-  // ---- binding.cpp
-  [[nodiscard]] std::uint32_t slot_in_order(const Peer& peer, std::uint32_t place) const;
-  void pair_nics(Peer& peer);
-  void pair_anew(Peer& peer);
-  void open_paths(Peer& peer);
-  void reopen_paths(Peer& peer, std::uint32_t known_news);
-  void doubt_unbound(Peer& peer, std::size_t nic, bool ours);
-  Path* bind_slot(Peer& peer, std::uint32_t slot, bool told);
-  [[nodiscard]] bool is_away(Peer& peer, const Path& path);
-  Path* bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, std::uint32_t at);
-  Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local, std::uint8_t remote_nic);
-  [[nodiscard]] CongestionController fresh_window(const Peer& peer, std::size_t local) const;
-  void release_path(Peer& peer, Path& path);
-  [[nodiscard]] Path* bind_next(Peer& peer, bool proven_only);
-  void bind_for_bulk(Peer& peer, std::uint32_t fragments);
-  [[nodiscard]] std::uint64_t crowd_bytes(const Peer& peer, std::uint64_t want_bytes) const;
-  [[nodiscard]] Path* bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes);
-  [[nodiscard]] bool all_bound(const Peer& peer) const;
-  [[nodiscard]] Path* bind_for_data(Peer& peer);
-  [[nodiscard]] std::uint32_t count_answering(Peer& peer);
-  void tend_paths(Peer& peer);
-  [[nodiscard]] bool release_idle(Peer& peer, Time since, std::uint32_t answering);
 
   // ---- stalls.cpp
   void watch_progress(Peer& peer);
-
-  // ---- life_cycle.cpp
-  [[nodiscard]] bool has_way(Peer& peer, Path& path);
-  [[nodiscard]] Path* next_usable_path(Peer& peer, const Path& path);
-  void ask_elsewhere(Peer& peer, const Path& path);
-  void suspect(Peer& peer, Path& path, Reason reason);
-  void path_down(Peer& peer, Path& path, Reason reason);
-  [[nodiscard]] Time next_probe(Path& path);
-  void path_heard(Peer& peer, Path& path, bool full_probe);
-  void path_up(Peer& peer, Path& path, Reason reason);
-  void drop_bridges(Peer& peer, const Path& path, bool proven_too);
-  void bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, bool is_first);
-  void move_bridge(Peer& peer, Path& path);
-  void seek(Peer& peer);
-  void meet(Peer& peer, std::size_t local, std::uint8_t remote_nic);
-  [[nodiscard]] bool any_path_works(Peer& peer);
-  void call_witness(Peer& peer, const Path& path);
-  void expire_probe(Peer& peer, Path& path);
-  [[nodiscard]] bool was_in_vain(const Peer& peer, Path& path);
-  void ask_the_way(Peer& peer, Path& path);
-  void take_nic_events();
-  void on_nic_state(Peer& peer, const wire::NicStateBlock& state);
-
-  // ---- blame.cpp
-  void want_verdicts();
-  [[nodiscard]] PeerEvidence evidence_of(Peer& peer);
-  void support_by_peer(Peer& peer, const VerdictJudge& judge);
-  [[nodiscard]] bool any_session();
-  [[nodiscard]] Reason contradiction(const Verdict& verdict, std::uint16_t alive_local);
-  void judge_paths();
 
   // ---- arrivals.cpp
   void on_floor(Peer& peer, std::uint32_t wire_floor);
@@ -429,11 +348,6 @@ struct Endpoint::Core {
   void give_grants();
   void watch_rings();
 
-  // ---- path_arrivals.cpp
-  [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
-                                  bool congestion_experienced);
-  void start_receive_path(const Peer& peer, ReceivePath& path, const wire::CommonHeader& header);
-
   // ---- small things that many need
   // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const { return peer.index ^ name_mask; }
@@ -452,9 +366,6 @@ struct Endpoint::Core {
   void for_each_peer(Visit&& visit) {
     peers.for_each_awake(visit);
   }
-  [[nodiscard]] Path* path_of(Peer& peer, std::size_t slot) {
-    return peer.paths.indices[slot] == kNoIndex ? nullptr : &paths.at(peer.paths.indices[slot]);
-  }
   // Visits the messages in a packed packet that have not ended.
   template <class Visit>
   void for_each_message_in(Peer& peer, const SentPacket& record, Visit&& visit) {
@@ -462,10 +373,6 @@ struct Endpoint::Core {
     for (std::uint64_t i = 0; i <= record.fragment; ++i) {
       if (const auto index = peer.sends.table.get(first + i)) visit(outgoing.at(*index));
     }
-  }
-  template <class Visit>
-  void for_each_path(Peer& peer, Visit&& visit) {
-    proto::for_each_path(paths, peer, visit);
   }
 };
 

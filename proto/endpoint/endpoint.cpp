@@ -100,16 +100,25 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       peers(u32(turn.tunables.max_peers)),
       sender(turn, peers, given, buffers, job_secret.bytes()),
       nics(sender.nics()),
-      paths(u32(turn.tunables.max_peers *
-                std::min<std::uint64_t>(turn.tunables.max_path_slots, 2 * kMaxNics))),
-      receive_paths(u32(turn.tunables.max_peers * kMaxPaths)),
+      paths({.turn = turn,
+             .peers = peers,
+             .sender = sender,
+             .reporter = reporter,
+             .senders = senders,
+             .touched = touched,
+             .verdicts = verdicts,
+             .user = *this,
+             .endpoint_id = endpoint_id},
+            u32(turn.tunables.max_peers *
+                std::min<std::uint64_t>(turn.tunables.max_path_slots, 2 * kMaxNics)),
+            u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
+                32 * turn.tunables.max_peers)),
+      receive_paths(turn, reporter, u32(turn.tunables.max_peers * kMaxPaths)),
       outgoing(u32(turn.tunables.max_operations)),
       incoming(u32(turn.tunables.max_receive_messages + turn.tunables.max_operations +
                    turn.tunables.max_peers)),
       // Twice, so that packets in flight to silent peers leave the others their limit.
       retransmits(u32(2 * turn.tunables.max_in_flight_packets)),
-      sent_blocks(u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
-                      32 * turn.tunables.max_peers)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
       table_blocks(u32(8 * turn.tunables.max_peers + turn.tunables.max_operations / 16 +
                        turn.tunables.max_receive_messages / 16)),
@@ -256,7 +265,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
     if (message->may_send == 0) core.consider_asking(*message);
   }
   core.touched.add(*peer);
-  if (fetches) fetch_paths(core.paths, *peer);
+  if (fetches) core.paths.fetch(peer->paths);
   core.called_to_send = message->fragments == 1;
   core.turn.ask_for_pass();
   return Status::ok;

@@ -25,6 +25,7 @@
 #include "proto/base/prefetch.hpp"
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -77,7 +78,7 @@ void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
   const std::uint32_t index = index_in(core, burst[i + kPathsAhead]);
   if (i > 0 && index == index_in(core, burst[i - 1])) return;
   const Peer* peer = core.peers.find_awake(index);
-  if (peer != nullptr) fetch_paths(core.paths, *peer);
+  if (peer != nullptr) core.paths.fetch(peer->paths);
 }
 }  // namespace
 
@@ -85,14 +86,11 @@ void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
 void Endpoint::Core::rearm(Peer& peer) {
   Time at = kNever;
   if (peer.session.state == SessionState::ready) {
-    for_each_path(peer, [&](const Path& path) {
-      at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
-    });
-    at = earlier(at, earlier(outbox.due_at(peer), descriptors.due_at(peer)));
+    at = earlier(paths.next_timer(peer), earlier(outbox.due_at(peer), descriptors.due_at(peer)));
     if (peer.receives.grantee != kNoIndex)
       at = earlier(at, grants.grantees.at(peer.receives.grantee).due);
-    if (pending(peer)) {
-      const Time quiet = peer.session.last_heard + patience_with(peer) / 4;
+    if (is_pending(peer)) {
+      const Time quiet = peer.session.last_heard + patience_with(turn, peer) / 4;
       at = earlier(at, gives_up_at(peer));
       at = earlier(at, peer.session.keepalive_at == kNever ? quiet : peer.session.keepalive_at);
     }
@@ -105,16 +103,7 @@ void Endpoint::Core::expire(Peer& peer) {
   hear_news(peer);
   if (peer.session.call_at <= turn.now()) call_again(peer);
   if (peer.session.state == SessionState::ready) {
-    for (const std::uint32_t index : std::array(peer.paths.indices)) {
-      if (index == kNoIndex || !paths.is_live(index)) continue;
-      Path& path = paths.at(index);
-      if (path.gap_at <= turn.now()) {
-        find_gaps(peer, path);
-        senders.want(peer);  // the window has room again
-      }
-      if (path.pto_at <= turn.now()) expire_pto(peer, path);
-      if (path.probe_at <= turn.now()) expire_probe(peer, path);
-    }
+    paths.expire(peer);
     if (descriptors.due_at(peer) <= turn.now()) descriptors.expire(peer);
     if (peer.receives.grantee != kNoIndex) {
       Grantee& grantee = grants.grantees.at(peer.receives.grantee);
@@ -150,7 +139,7 @@ void Endpoint::Core::expire_timers() {
   }
   if (descriptors.judge_at() <= turn.now()) judge_full_store();
   if (news.at <= turn.now()) spread_news();
-  if (verdicts.at() <= turn.now()) judge_paths();
+  if (verdicts.at() <= turn.now()) path_judge.judge();
 }
 
 // Applies the blocks of a packet from a ready peer in their order, except that statuses come first.
@@ -160,14 +149,14 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
     Core& core;
     Peer& peer;
     void operator()(const wire::AckInfoBlock& block) {
-      core.on_ack_info(peer, block);
+      core.paths.on_ack_info(peer, block);
       peer.silence.acked_in_turn = true;
     }
-    void operator()(const wire::PathMarksBlock& block) { core.on_path_marks(peer, block); }
-    void operator()(wire::PathAckView view) { core.on_path_ack(peer, view); }
+    void operator()(const wire::PathMarksBlock& block) { core.paths.on_path_marks(peer, block); }
+    void operator()(wire::PathAckView view) { core.paths.on_path_ack(peer, view); }
     void operator()(wire::RequestView view) { core.on_request(peer, view); }
     void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
-    void operator()(const wire::NicStateBlock& block) { core.on_nic_state(peer, block); }
+    void operator()(const wire::NicStateBlock& block) { core.paths.on_nic_state(peer, block); }
   };
   // Statuses first: a message that is over needs no further work.
   blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
@@ -188,6 +177,22 @@ void take(Core& core, Peer& peer, const wire::PacketView& packet) {
   }
 }
 }  // namespace
+
+// False: drop the sequenced packet.
+bool Endpoint::Core::arrives(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                             bool congestion_experienced) {
+  const auto [path, is_new, overtaken] =
+      receive_paths.note(peer, nic, packet, congestion_experienced);
+  if (path == nullptr) return false;
+  if (!is_new) {
+    outbox.acknowledge_again(peer, *path);
+    return false;
+  }
+  grants.budget.on_arrival(packet.payload.size());
+  allowance.count(peer.receives.active_epoch);
+  outbox.acknowledge(peer, *path, *packet.header, overtaken);
+  return true;
+}
 
 void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   reporter.packet_came(nic);
@@ -237,7 +242,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
     repeat_close(peer);
   } else {
     if (!peer.session.close_sent) on_floor(peer, packet.header->floor);
-    if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
+    if (!sequenced || arrives(peer, nic, packet, datagram.congestion_experienced)) {
       if ((packet.header->flags & wire::kFlagInsists) != 0) {
         outbox.raise_ways(peer, control_routes.ways_of_answer(peer));
       }
@@ -283,7 +288,8 @@ void Endpoint::Core::receive_all() {
 
 void Endpoint::Core::begin_turn(Time at) {
   pace.late_by = turn.begin(at);
-  if (std::exchange(called_to_send, false) && in_flight == 0 && !turn.is_late() && !closed) {
+  if (std::exchange(called_to_send, false) && paths.in_flight() == 0 && !turn.is_late() &&
+      !closed) {
     transmit();
   }
   turn.look_into_rings();
@@ -293,7 +299,7 @@ void Endpoint::Core::begin_turn(Time at) {
   take_nic_events();
   if (closed) return;  // only buffers that NICs hold are left
   receive_all();
-  judge_acks();
+  paths.judge_acks();
 }
 
 TurnResult Endpoint::Core::finish_turn(Time at) {
@@ -311,7 +317,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
     Peer& peer = peers.at(touched.pop_front(peers));
     watch_liveness(peer);
     if (consider_rest(peer)) continue;
-    tend_paths(peer);
+    if (const auto since = paths.tend(peer)) receive_paths.forget_idle(peer, *since);
     rearm(peer);
   }
   sender.flush();

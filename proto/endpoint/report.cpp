@@ -10,7 +10,7 @@ namespace hawser::proto {
 EndpointStats Endpoint::stats() const {
   EndpointStats stats = core_->turn.counters;
   stats.operations_pending = core_->turn.operations.live();
-  stats.packets_in_flight = core_->in_flight;
+  stats.packets_in_flight = core_->paths.in_flight();
   stats.messages_unmatched = core_->descriptors.unmatched();
   stats.messages_claimed = core_->claims;
   stats.sends_unreleased = core_->unreleased;
@@ -65,7 +65,7 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
     std::uint64_t up = 0;
     std::optional<PathState> best;
     core.for_each_peer([&](Peer& peer) {
-      core.for_each_path(peer, [&](const Path& path) {
+      core.paths.for_each(peer.paths, [&](const Path& path) {
         if (path.local_nic != i) return;
         if (const auto said = testimony(path, local)) best = std::min(best.value_or(*said), *said);
         stats.bytes_in_flight += path.bytes_in_flight;
@@ -110,7 +110,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.failure_reason = peer->session.failure_reason;
   stats.sends_pending = peer->open_sends;
   stats.last_heard_ns_ago = silence(peer->session.last_heard);
-  core.for_each_path(*peer, [&](const Path& path) {
+  core.paths.for_each(peer->paths, [&](const Path& path) {
     PathStats out;
     out.slot = path.slot;
     out.generation = path.generation;

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -38,7 +39,7 @@ Reason awaited(const IncomingMessage& message) {
 // Called while something is pending. At most one event per look, for what has stood still longest.
 void Endpoint::Core::watch_progress(Peer& peer) {
   if (turn.now() < peer.session.stall_at) return;
-  const Duration patience = patience_with(peer);
+  const Duration patience = patience_with(turn, peer);
   const bool first = peer.session.stall_at == Time{};
   peer.session.stall_at = turn.now() + patience / kLooks;
   // An end that was away itself, or doesn't hear the peer, can't judge.

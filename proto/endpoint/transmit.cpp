@@ -47,14 +47,14 @@ std::uint64_t window_of(const Peer& peer, const Path& path, bool granted) {
 template <class Core>
 bool is_over_limit(const Core& core, const Path& path) {
   return path.written_off && path.packets_in_flight > 0 &&
-         core.in_flight >= core.turn.tunables.max_in_flight_packets;
+         core.paths.in_flight() >= core.turn.tunables.max_in_flight_packets;
 }
 
 // Whether a path may carry data as soon as its driver knows the way.
 template <class Core>
 bool awaits_way(Core& core, Peer& peer) {
   bool any = false;
-  core.for_each_path(peer, [&](const Path& path) { any |= path.without_way; });
+  core.paths.for_each(peer.paths, [&](const Path& path) { any |= path.without_way; });
   return any;
 }
 
@@ -111,10 +111,10 @@ Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_byt
   for (std::uint32_t left = std::rotr(peer.paths.bound, static_cast<int>(peer.paths.turn_slot));
        left != 0; left &= left - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-    Path* path = core.path_of(peer, (i + peer.paths.turn_slot) % kMaxPaths);
+    Path* path = core.paths.of(peer.paths, (i + peer.paths.turn_slot) % kMaxPaths);
     const LocalNic& nic = core.nics[path->local_nic];
     if (path->state != wanted || !nic.up) continue;
-    if (path->without_way && !core.has_way(peer, *path)) continue;
+    if (path->without_way && !core.paths.has_way(peer, *path)) continue;
     any = true;
     const std::uint64_t window = window_of(peer, *path, granted);
     // A burst that is cut short costs as much as a full one: wait for room for half the window.
@@ -122,7 +122,7 @@ Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_byt
     const bool has_room = (path->bytes_in_flight == 0 || path->bytes_in_flight + least <= window) &&
                           !is_over_limit(core, *path) &&
                           !core.pace.has_enough(nic.idle_at, core.turn.now()) &&
-                          core.has_numbers(*path);
+                          core.paths.has_numbers(*path);
     if (policy.offer(
             {path, std::max(window, full), path->bytes_in_flight + want_bytes, has_room})) {
       break;
@@ -237,17 +237,12 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
 void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
                                      const TxPacket& packet) {
   OutgoingMessage& message = outgoing.at(pick.message);
-  if (path.packets_in_flight == 0) path.oldest = path.sent.next();
   const std::uint64_t number = path.sent.next();
-  SentPacket& record = path.sent.push(sent_blocks);
   LocalNic& nic = nics[path.local_nic];
   nic.give(turn.now(), packet.header_bytes + packet.payload_bytes);
-  record.sent = turn.now();
-  record.departed = path.last_departed = nic.idle_at;
+  SentPacket& record = paths.push(path, packet);
   record.message = pick.message;
-  record.lane = static_cast<std::uint8_t>(packet.entropy);
   record.at_end = pick.at_end;
-  record.wire_bytes = static_cast<std::uint16_t>(packet.header_bytes + packet.payload_bytes);
   if (pick.more > 0) {
     record_packed(pick, record);
   } else {
@@ -257,13 +252,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
     ++message.unreaped;
     turn.counters.data_bytes_sent += packet.payload_bytes;
   }
-  ++in_flight;
-  written_off += path.written_off;
-  ++path.packets_in_flight;
-  path.bytes_in_flight += record.wire_bytes;
   path.balance_bytes += record.wire_bytes;
-  ++path.packets_sent;
-  ++nic.data_packets_sent;
   ++turn.counters.data_packets_sent;
   if (pick.again) {
     ++turn.counters.fragments_retransmitted;
@@ -292,14 +281,13 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   }
   limit = std::min(limit, std::max<std::uint64_t>(nic.nic->caps().burst, in_a_row));
   limit = std::min<std::uint64_t>(limit, Burst::kMost);
-  const std::uint64_t of_limit = path.written_off ? in_flight : in_flight - written_off;
+  const std::uint64_t of_limit = paths.in_flight_beside(path);
   limit =
       std::min(limit, turn.tunables.max_in_flight_packets -
                           std::min<std::uint64_t>(of_limit, turn.tunables.max_in_flight_packets));
   if (limit > 1) limit = waiting_fragments(*this, peer, limit);
-  trim(path, turn.now() - path.response.overdue(turn.granularity) * 2);
-  const std::uint64_t places = reserve_records(path, limit + kKeptForProbes);
-  return static_cast<std::size_t>(places - std::min(places, kKeptForProbes));
+  paths.trim_overdue(path);
+  return static_cast<std::size_t>(paths.places_for_data(path, limit));
 }
 
 // Begins a division among the paths that are UP. False: there is none, or it could not be the same
@@ -313,15 +301,15 @@ bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
   for (std::uint32_t left = std::rotr(peer.paths.bound, static_cast<int>(peer.paths.turn_slot));
        left != 0; left &= left - 1) {
     const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-    Path& path = *path_of(peer, (i + peer.paths.turn_slot) % kMaxPaths);
+    Path& path = *paths.of(peer.paths, (i + peer.paths.turn_slot) % kMaxPaths);
     const LocalNic& nic = nics[path.local_nic];
     if (path.state != PathState::up || !nic.up) continue;
-    if (path.without_way && !has_way(peer, path)) continue;
+    if (path.without_way && !paths.has_way(peer, path)) continue;
     if (path.written_off) return false;
     division.add(path, window_of(peer, path, granted), nic.nic->caps().burst, nic.ns_per_byte > 0);
     Share& share = division.shares().back();
     if (share.filled != Share::kFull &&
-        (pace.has_enough(nic.idle_at, turn.now()) || !has_numbers(path))) {
+        (pace.has_enough(nic.idle_at, turn.now()) || !paths.has_numbers(path))) {
       Division::close(share);
     }
   }
@@ -334,10 +322,9 @@ bool Endpoint::Core::prepare_share(Peer& peer, Share& share, std::size_t more) {
   if (share.packets == 0) {
     share.remote = sender.remote(peer, pair_of(path));
     if (share.remote == kNoRemote) return false;
-    trim(path, turn.now() - path.response.overdue(turn.granularity) * 2);
+    paths.trim_overdue(path);
   }
-  const std::uint64_t places = reserve_records(path, share.packets + more + kKeptForProbes);
-  share.places = static_cast<std::uint32_t>(places - std::min(places, kKeptForProbes));
+  share.places = static_cast<std::uint32_t>(paths.places_for_data(path, share.packets + more));
   return share.packets < share.places;
 }
 
@@ -347,8 +334,8 @@ bool Endpoint::Core::prepare_share(Peer& peer, Share& share, std::size_t more) {
 std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes,
                                             std::size_t most) {
   const bool granted = sends_granted(*this, peer);
-  const bool bound = all_bound(peer);
-  const std::uint64_t crowd = crowd_bytes(peer, want_bytes);
+  const bool bound = paths.all_bound(peer);
+  const std::uint64_t crowd = paths.crowd_bytes(peer, want_bytes);
   // A message whose fragments follow each other, as nothing that is lost comes before them.
   const auto bulk_at = [&](std::uint32_t i) -> OutgoingMessage* {
     if (i == kNoIndex || outgoing.at(i).fragments == 1) return nullptr;
@@ -364,7 +351,7 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
       if (sends_granted(*this, peer) != granted) break;
       if (front != kNoIndex && outgoing.at(front).fragments > 1) {
         if (!bound) break;
-        bind_for_bulk(peer, outgoing.at(front).fragments);
+        paths.bind_for_bulk(peer, outgoing.at(front).fragments);
       }
       bulk = bulk_at(front);
     }
@@ -454,7 +441,7 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
   for (const Share& share : division.shares()) {
     if (last[share.index] != nullptr) burst_left(peer, *share.path, *last[share.index]);
   }
-  if (any_end) arm_all_prompt(peer);
+  if (any_end) paths.arm_all_prompt(peer);
   return all;
 }
 
@@ -462,7 +449,7 @@ bool Endpoint::Core::hand_over_rows(Peer& peer) {
 Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t want_bytes,
                                                       std::uint64_t most) {
   const std::uint64_t limit = turn.tunables.max_in_flight_packets;
-  const std::uint64_t room = limit - std::min<std::uint64_t>(in_flight - written_off, limit);
+  const std::uint64_t room = limit - std::min<std::uint64_t>(paths.in_flight_on_answering(), limit);
   most = waiting_fragments(*this, peer, std::min<std::uint64_t>({most, room, Burst::kMost}));
   burst.size = 0;
   if (most < 2 || retransmits.available() < most || !begin_division(peer, want_bytes) ||
@@ -482,7 +469,7 @@ void Endpoint::Core::burst_left(Peer& peer, Path& path, const Pick& last) {
   peer.sends.told_floor = peer.sends.floor;
   const OutgoingMessage& message = outgoing.at(last.message);
   path.prompt = message.next_fragment == message.fragments;
-  arm_pto(path);
+  paths.arm_pto(path);
 }
 
 // The path's NIC did not take that packet of the burst.
@@ -504,7 +491,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   hear_news(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender.limits().burst_packets;
   if (!peer.sends.to_send.empty())
-    bind_for_bulk(peer, outgoing.at(peer.sends.to_send.front()).fragments);
+    paths.bind_for_bulk(peer, outgoing.at(peer.sends.to_send.front()).fragments);
   if (in_a_row > 1 && !std::has_single_bit(peer.paths.bound) && !turn.was_refused()) {
     const Sent outcome = transmit_divided(peer, want_bytes, in_a_row);
     if (burst.size > 0) return outcome;
@@ -514,7 +501,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   const bool waits = path == nullptr && pace.data_at != kNever;
   pace.data_at = earlier(pace.data_at, others);
   if (waits) return Sent::refused;
-  if (Path* more = bind_beside(peer, path, want_bytes)) path = more;
+  if (Path* more = paths.bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {
     ++turn.counters.window_limited;
     return awaits_way(*this, peer) ? Sent::refused : Sent::blocked;
@@ -522,7 +509,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   burst.size = 0;
   burst.remote = sender.remote(peer, pair_of(*path));
   if (burst.remote == kNoRemote) {
-    (void)has_way(peer, *path);
+    (void)paths.has_way(peer, *path);
     return Sent::more;  // over another path
   }
   const std::size_t limit =
@@ -543,7 +530,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   for (std::size_t i = burst.size; i-- > accepted;) take_back(peer, *path, picks[i], packets[i]);
   if (accepted > 0) {
     burst_left(peer, *path, picks[accepted - 1]);
-    if (path->prompt) arm_all_prompt(peer);
+    if (path->prompt) paths.arm_all_prompt(peer);
   }
   return accepted < burst.size ? refuse() : sent(peer);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incoming messages: a fragment's way from the packet to its place, and the floor. Duplicates are
 // dropped at three levels. A datagram whose path number was seen is dropped by note_arrival
-// (path/path_arrivals.cpp). A fragment whose bit is claimed is dropped by take_fragment. A packet
+// (path/receive_paths.cpp). A fragment whose bit is claimed is dropped by take_fragment. A packet
 // of a message that is finished, or below the floor, is dropped by incoming_for or on_granted.
 //
 // A number's entry in peer.receives.table is a descriptor's index. Once the message is finished or

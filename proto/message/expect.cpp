@@ -33,14 +33,13 @@ struct Overtaking {
 template <class Core>
 Overtaking overtaking_of(const Core& core, const Peer& peer) {
   Overtaking all;
-  for (const std::uint32_t index : peer.paths.receiving) {
-    if (index == kNoIndex) continue;
-    const LocalNic& nic = core.nics[core.receive_paths.at(index).local_nic];
-    if (nic.lanes == 1) continue;
+  core.receive_paths.for_each(peer.paths, [&](const ReceivePath& path) {
+    const LocalNic& nic = core.nics[path.local_nic];
+    if (nic.lanes == 1) return;
     all.is_sprayed = true;
     all.is_ordered &= nic.reordering.ordered();
     all.window = std::max(all.window, nic.reordering.window(peer.response, core.turn.granularity));
-  }
+  });
   return all;
 }
 

@@ -267,6 +267,41 @@ void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t 
   senders.want(peer);
 }
 
+void Endpoint::Core::packet_arrived(Peer& peer, const SentPacket& packet) {
+  const auto arrived_with_it = [&](OutgoingMessage& message) {
+    --message.in_flight;
+    message.moved = coarse(turn.now());
+    consider_asking(message);
+  };
+  if (packet.packed) return for_each_message_in(peer, packet, arrived_with_it);
+  OutgoingMessage* message = outgoing.get(SlabId{packet.message, packet.message_generation});
+  if (message != nullptr) arrived_with_it(*message);
+}
+
+// If it still waits to be retransmitted, nothing is sent twice.
+void Endpoint::Core::packet_came_late(Peer& peer, const SentPacket& packet) {
+  if (packet.packed) return packed_is_late(peer, packet);
+  const SlabId entry{packet.retransmit, packet.retransmit_generation};
+  if (packet.retransmit == kNoIndex || retransmits.get(entry) == nullptr) {
+    ++turn.counters.spurious_retransmits;
+    return;
+  }
+  drop_retransmit(peer, packet.retransmit);
+  OutgoingMessage* message = outgoing.get(SlabId{packet.message, packet.message_generation});
+  if (message != nullptr) consider_asking(*message);
+}
+
+void Endpoint::Core::packet_lost(Peer& peer, SentPacket& packet) {
+  if (packet.packed) return lose_packed(peer, packet);
+  const SlabId id{packet.message, packet.message_generation};
+  OutgoingMessage* message = outgoing.get(id);
+  if (message == nullptr) return;
+  --message->in_flight;
+  if (message->finished) return;
+  queue_retransmit(peer, id, packet.fragment, &packet);
+  consider_asking(*message);
+}
+
 void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
   OutgoingMessage& message = outgoing.at(retransmits.at(index).message.index);
   HAWSER_ASSERT(message.queued > 0);
@@ -334,17 +369,14 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   std::ranges::copy(request.bitmap, wanted.words.begin());
 
   std::uint32_t unseen = message.in_flight;
-  for_each_path(peer, [&](Path& path) {
-    for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
-      if (unseen == 0 || wanted.empty()) return;
-      SentPacket& record = path.sent.at(sent_blocks, n);
-      if (record.state != SentPacket::State::in_flight || !carries(record, id, number)) continue;
-      --unseen;
-      if (!wanted.take(record.packed ? 0 : record.fragment)) continue;
-      // The gap rule judges it, when this turn has read everything that arrived.
-      record.requested = true;
-      path.any_requested = path.acked_in_turn = peer.silence.acked_in_turn = true;
+  paths.for_each_in_flight(peer.paths, [&](Path& path, SentPacket& record) {
+    if (unseen == 0 || wanted.empty()) return false;
+    if (!carries(record, id, number)) return true;
+    --unseen;
+    if (wanted.take(record.packed ? 0 : record.fragment)) {
+      PathSet::miss(peer.silence, path, record);
     }
+    return true;
   });
   if (wanted.empty()) return;
   if (message.next_fragment == 0 && message.ask_at != kNever) {

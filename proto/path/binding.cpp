@@ -22,8 +22,12 @@
 #include <array>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
 #include "proto/path/nic_pairs.hpp"
+#include "proto/path/path_set.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/packet_sender.hpp"
 
 namespace hawser::proto {
 
@@ -37,12 +41,26 @@ constexpr Duration kLeastIdle = milliseconds(1);
 
 }  // namespace
 
+PathSet::PathSet(const Parts& parts, std::uint32_t paths, std::uint32_t record_blocks)
+    : turn_(parts.turn),
+      peers_(parts.peers),
+      sender_(parts.sender),
+      nics_(parts.sender.nics()),
+      reporter_(parts.reporter),
+      senders_(parts.senders),
+      touched_(parts.touched),
+      verdicts_(parts.verdicts),
+      user_(parts.user),
+      endpoint_id_(parts.endpoint_id),
+      paths_(paths),
+      records_(record_blocks) {}
+
 // Computed anew whenever an address of either end is learned.
-void Endpoint::Core::pair_nics(Peer& peer) {
+void PathSet::pair_nics(Peer& peer) {
   const NicPairs pairs(
-      {nics.size(), peer.session.remote_nics, endpoint_id < peer.identity.remote_id},
-      turn.tunables.max_path_slots, [&](std::size_t local, std::size_t remote_nic) {
-        return sender.can_address(peer, local, remote_nic);
+      {nics_.size(), peer.session.remote_nics, endpoint_id_ < peer.identity.remote_id},
+      turn_.tunables.max_path_slots, [&](std::size_t local, std::size_t remote_nic) {
+        return sender_.can_address(peer, local, remote_nic);
       });
   peer.slots.pairs = pairs.all();
   peer.paths.pair_count = static_cast<std::uint8_t>(pairs.size());
@@ -50,7 +68,7 @@ void Endpoint::Core::pair_nics(Peer& peer) {
 
 // An address has changed while slots are bound. Slots that now stand for another pair, or for none,
 // are freed, and their paths begin anew.
-void Endpoint::Core::pair_anew(Peer& peer) {
+void PathSet::pair_anew(Peer& peer) {
   const auto old = peer.slots.pairs;
   const std::uint32_t old_count = peer.paths.pair_count;
   pair_nics(peer);
@@ -60,7 +78,7 @@ void Endpoint::Core::pair_anew(Peer& peer) {
     const bool was = slot < old_count;
     const bool is = slot < peer.paths.pair_count;
     if (was && is && old[slot] == peer.slots.pairs[slot]) continue;
-    if (Path* path = path_of(peer, slot)) release_path(peer, *path);
+    if (Path* path = of(peer.paths, slot)) release_path(peer, *path);
     ++peer.slots.generations[slot];
     if (is) set_unproven(peer, slot);
   }
@@ -68,9 +86,10 @@ void Endpoint::Core::pair_anew(Peer& peer) {
 
 // The order in which a peer's first slots are bound: the home slots, half of the slots apart, then
 // those that follow the first of them.
-std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t place) const {
+std::uint32_t PathSet::slot_in_order(const Peer& peer, std::uint32_t place) const {
   const std::uint32_t count = peer.paths.pair_count;
-  const std::uint64_t mixed = ((endpoint_id + peer.identity.remote_id) * 0x9e3779b97f4a7c15u) >> 32;
+  const std::uint64_t mixed =
+      ((endpoint_id_ + peer.identity.remote_id) * 0x9e3779b97f4a7c15u) >> 32;
   const auto home = static_cast<std::uint32_t>((mixed * count) >> 32);
   const std::uint32_t half = (count + 1) / 2;
   if (place == 1) return (home + half) % count;
@@ -78,7 +97,7 @@ std::uint32_t Endpoint::Core::slot_in_order(const Peer& peer, std::uint32_t plac
 }
 
 // A session begins.
-void Endpoint::Core::open_paths(Peer& peer) {
+void PathSet::open_paths(Peer& peer) {
   peer.paths.unproven = 0;
   peer.slots.epochs.fill(epoch_of(peer.slots.path_start));
   for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) ++peer.slots.generations[i];
@@ -90,18 +109,18 @@ void Endpoint::Core::open_paths(Peer& peer) {
 // Binds paths after a rest that began with `known_news`: the same slots and generations, with new
 // numbers, so that reports about old numbers are not believed of these. A path must be proven first
 // if its NIC is away, or was since, or has moved. Events already reported are not repeated.
-void Endpoint::Core::reopen_paths(Peer& peer, std::uint32_t known_news) {
+void PathSet::reopen_paths(Peer& peer, std::uint32_t known_news) {
   for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
-    if (is_newer(nics[peer.slots.pairs[i].local].changed, known_news)) set_unproven(peer, i);
+    if (is_newer(nics_[peer.slots.pairs[i].local].changed, known_news)) set_unproven(peer, i);
   }
   for (std::uint32_t i = 0; i < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count); ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
-    (void)bind_slot(peer, slot, !is_newer(nics[peer.slots.pairs[slot].local].fell, known_news));
+    (void)bind_slot(peer, slot, !is_newer(nics_[peer.slots.pairs[slot].local].fell, known_news));
   }
 }
 
 // Something has happened to a NIC: paths bound to it later must be proven.
-void Endpoint::Core::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
+void PathSet::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
   for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
     if ((ours ? peer.slots.pairs[i].local : peer.slots.pairs[i].remote) == nic)
       set_unproven(peer, i);
@@ -109,7 +128,7 @@ void Endpoint::Core::doubt_unbound(Peer& peer, std::size_t nic, bool ours) {
 }
 
 // Binds a first slot. `told`: if it is DOWN, that is known already. Null: no memory.
-Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
+Path* PathSet::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   const bool doubted = (peer.paths.unproven >> slot & 1) != 0;
   Path* path = bind_path(peer, slot, peer.slots.pairs[slot].local, peer.slots.pairs[slot].remote);
   if (path == nullptr) return nullptr;
@@ -119,44 +138,44 @@ Path* Endpoint::Core::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   if (told) {
     path->state = PathState::down;
     path->told_down = true;
-    path->probe_interval = microseconds(turn.tunables.path_probe_min_us);
+    path->probe_interval = microseconds(turn_.tunables.path_probe_min_us);
   }
-  const Reason whose = nics[path->local_nic].up ? Reason::peer_said : Reason::driver;
+  const Reason whose = nics_[path->local_nic].up ? Reason::peer_said : Reason::driver;
   path_down(peer, *path, away ? whose : Reason::moved);
-  if (!away) path->probe_at = turn.now();
+  if (!away) path->probe_at = turn_.now();
   return path;
 }
 
 // Whether one of its NICs is down, as its driver reports.
-bool Endpoint::Core::is_away(Peer& peer, const Path& path) {
-  return !nics[path.local_nic].up || !peers.is_up(peer, path.remote_nic);
+bool PathSet::is_away(Peer& peer, const Path& path) {
+  return !nics_[path.local_nic].up || !peers_.is_up(peer, path.remote_nic);
 }
 
 // Binds a pair other than those that a session begins with. It is DOWN until proven. It takes slot
 // `at`; kNoIndex: a slot behind the first ones.
-Path* Endpoint::Core::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
-                                  std::uint32_t at) {
+Path* PathSet::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
+                           std::uint32_t at) {
   if (at == kNoIndex) {
-    for (at = peer.paths.pair_count; at < turn.tunables.max_path_slots; ++at) {
+    for (at = peer.paths.pair_count; at < turn_.tunables.max_path_slots; ++at) {
       if (peer.paths.indices[at] == kNoIndex) break;
     }
-    if (at == turn.tunables.max_path_slots) return nullptr;
+    if (at == turn_.tunables.max_path_slots) return nullptr;
   }
   ++peer.slots.generations[at];
   Path* path = bind_path(peer, at, local, remote_nic);
   if (path == nullptr) return nullptr;
   path->state = PathState::down;
-  path->probe_interval = microseconds(turn.tunables.path_probe_min_us);
-  path->probe_at = turn.now();
+  path->probe_interval = microseconds(turn_.tunables.path_probe_min_us);
+  path->probe_at = turn_.now();
   return path;
 }
 
-Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
-                                std::uint8_t remote_nic) {
+Path* PathSet::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
+                         std::uint8_t remote_nic) {
   SlabId id;
-  Path* path = paths.try_allocate(id);
+  Path* path = paths_.try_allocate(id);
   if (path == nullptr) return nullptr;
-  for_each_path(peer, [&](const Path& other) {  // it has nothing to catch up with
+  for_each(peer.paths, [&](const Path& other) {  // it has nothing to catch up with
     path->balance_bytes = std::max(path->balance_bytes, other.balance_bytes);
   });
   begin_epoch(peer, slot);
@@ -167,8 +186,8 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
   path->generation = peer.slots.generations[slot];
   path->local_nic = local;
   path->remote_nic = remote_nic;
-  path->heard_at = turn.now();
-  path->resumed = peer.slots.path_start != turn.tunables.initial_sequence;
+  path->heard_at = turn_.now();
+  path->resumed = peer.slots.path_start != turn_.tunables.initial_sequence;
   path->sent.start(peer.slots.path_start);
   path->oldest = path->sent.base();
   path->response = ResponseTime(peer.response.smoothed());
@@ -180,25 +199,26 @@ Path* Endpoint::Core::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t loc
 // lane, all at once, they would fill its queues. The response time may include a host's absence, so
 // there is a limit. It lacks the time that a host takes between packets, as a handshake is one
 // packet.
-CongestionController Endpoint::Core::fresh_window(const Peer& peer, std::size_t local) const {
+CongestionController PathSet::fresh_window(const Peer& peer, std::size_t local) const {
   constexpr std::uint64_t kMost = 4;  // times the value for an unknown rate
   constexpr Duration kTurns = microseconds(2);
   const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
-  const std::uint64_t link = nics[local].lanes == 1 ? 0 : nics[local].nic->caps().link_bytes_per_s;
+  const std::uint64_t link =
+      nics_[local].lanes == 1 ? 0 : nics_[local].nic->caps().link_bytes_per_s;
   const auto trip_ns = static_cast<double>((peer.response.smoothed() + kTurns).ns);
   const auto trip = static_cast<std::uint64_t>(static_cast<double>(link) * 1e-9 * trip_ns);
-  const std::uint64_t least = turn.tunables.initial_window_packets;
+  const std::uint64_t least = turn_.tunables.initial_window_packets;
   return CongestionController(
       {.packet_bytes = packet,
        .initial_packets = std::clamp(trip / packet + 1, least, kMost * least),
-       .delay_target = microseconds(turn.tunables.delay_target_us),
+       .delay_target = microseconds(turn_.tunables.delay_target_us),
        .spread_link_bytes_per_s = link});
 }
 
-void Endpoint::Core::release_path(Peer& peer, Path& path) {
+void PathSet::release_path(Peer& peer, Path& path) {
   evacuate(peer, path);
   if (before(peer.slots.path_start, path.sent.next())) peer.slots.path_start = path.sent.next();
-  path.sent.clear(sent_blocks);
+  path.sent.clear(records_);
   peer.paths.indices[path.slot] = kNoIndex;
   peer.paths.bound = static_cast<std::uint16_t>(peer.paths.bound & ~(1u << path.slot));
   if (path.slot < peer.paths.pair_count && path.state != PathState::up) {
@@ -206,19 +226,19 @@ void Endpoint::Core::release_path(Peer& peer, Path& path) {
   }
   // The next bridge there may have another pair.
   if (path.slot < peer.paths.pair_count && path.bridge) ++peer.slots.generations[path.slot];
-  if (path.for_bulk) --bulk_paths;
-  paths.free(paths.index_of(path));
+  if (path.for_bulk) --bulk_paths_;
+  paths_.free(paths_.index_of(path));
 }
 
 // Binds one more of the first slots, the best that is left. Null: there is none.
-Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
+Path* PathSet::bind_next(Peer& peer, bool proven_only) {
   std::uint32_t best = kNoIndex;
   int best_rank = proven_only ? 1 : 3;
   for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
     const std::uint32_t slot = slot_in_order(peer, i);
     if (peer.paths.indices[slot] != kNoIndex) continue;
     const NicPair pair = peer.slots.pairs[slot];
-    const bool away = !nics[pair.local].up || !peers.is_up(peer, pair.remote);
+    const bool away = !nics_[pair.local].up || !peers_.is_up(peer, pair.remote);
     const int rank = away ? 2 : (peer.paths.unproven >> slot & 1) != 0 ? 1 : 0;
     if (rank >= best_rank) continue;
     best = slot;
@@ -228,51 +248,51 @@ Path* Endpoint::Core::bind_next(Peer& peer, bool proven_only) {
 }
 
 // A message of so many fragments is about to be sent.
-void Endpoint::Core::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
+void PathSet::bind_for_bulk(Peer& peer, std::uint32_t fragments) {
   if (fragments <= kFewPackets * kHomePaths) return;
-  peer.paths.crowded_at = turn.now();
+  peer.paths.crowded_at = turn_.now();
   while (!all_bound(peer) && bind_for_data(peer) != nullptr) {
   }
 }
 
 // Data behind so many bytes in flight on a path would rather go on another one.
-std::uint64_t Endpoint::Core::crowd_bytes(const Peer& peer, std::uint64_t want_bytes) const {
+std::uint64_t PathSet::crowd_bytes(const Peer& peer, std::uint64_t want_bytes) const {
   return std::max(want_bytes, kFewPackets * wire_bytes_of_full_packet(peer));
 }
 
 // The next data would go on `chosen`, or nowhere. Returns another path that may carry it instead,
 // if one can be bound for that.
-Path* Endpoint::Core::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
+Path* PathSet::bind_beside(Peer& peer, const Path* chosen, std::uint64_t want_bytes) {
   if (chosen != nullptr && chosen->bytes_in_flight < crowd_bytes(peer, want_bytes)) return nullptr;
-  peer.paths.crowded_at = turn.now();
+  peer.paths.crowded_at = turn_.now();
   return all_bound(peer) ? nullptr : bind_for_data(peer);
 }
 
-bool Endpoint::Core::all_bound(const Peer& peer) const {
+bool PathSet::all_bound(const Peer& peer) const {
   const auto end = peer.paths.indices.begin() + peer.paths.pair_count;
   return std::find(peer.paths.indices.begin(), end, kNoIndex) == end;
 }
 
 // Binds a path that is UP. Null: there is none, or too many peers have bulk. The latter doesn't
 // count if no path answers.
-Path* Endpoint::Core::bind_for_data(Peer& peer) {
+Path* PathSet::bind_for_data(Peer& peer) {
   const bool repair = count_answering(peer) == 0;
-  while (repair || bulk_paths < turn.tunables.max_bulk_paths) {
+  while (repair || bulk_paths_ < turn_.tunables.max_bulk_paths) {
     Path* path = bind_next(peer, false);
     if (path == nullptr) return nullptr;
     path->for_bulk = !repair;
-    if (!repair) ++bulk_paths;
-    rearm(peer);
+    if (!repair) ++bulk_paths_;
+    user_.timers_changed(peer);
     if (path->state == PathState::up) return path;
   }
   return nullptr;
 }
 
 // Counts the paths that carry data, and that answer as far as one can tell.
-std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
+std::uint32_t PathSet::count_answering(Peer& peer) {
   std::uint32_t count = 0;
-  for_each_path(peer, [&](const Path& path) {
-    if (path.state == PathState::up && nics[path.local_nic].up && path.unanswered < kDoubted) {
+  for_each(peer.paths, [&](const Path& path) {
+    if (path.state == PathState::up && nics_[path.local_nic].up && path.unanswered < kDoubted) {
       ++count;
     }
   });
@@ -280,33 +300,35 @@ std::uint32_t Endpoint::Core::count_answering(Peer& peer) {
 }
 
 // Called at the end of a turn. A path bound because others are silent probes the peer at once: the
-// answer is the evidence against them.
-void Endpoint::Core::tend_paths(Peer& peer) {
-  if (peer.session.state != SessionState::ready) return;
+// answer is the evidence against them. Returns since when the receive paths must have been idle to
+// be forgotten, if it is time for that.
+std::optional<Time> PathSet::tend(Peer& peer) {
+  if (peer.session.state != SessionState::ready) return std::nullopt;
   const std::uint32_t answering = count_answering(peer);
   if (answering < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count)) {
     Path* path = bind_next(peer, answering > 0);
-    if (path == nullptr || path->state != PathState::up) return;
-    peer.paths.crowded_at = turn.now();
+    if (path == nullptr || path->state != PathState::up) return std::nullopt;
+    peer.paths.crowded_at = turn_.now();
     bool awaited = false;
-    for_each_path(peer, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
+    for_each(peer.paths, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
     if (awaited && send_probe(peer, *path, false)) arm_pto(*path);
-    senders.want(peer);
-    return;
+    senders_.want(peer);
+    return std::nullopt;
   }
-  if (turn.now() < peer.paths.trim_at) return;
-  const Duration quiet = std::max(milliseconds(turn.tunables.rest_after_ms), kLeastIdle);
+  if (turn_.now() < peer.paths.trim_at) return std::nullopt;
+  const Duration quiet = std::max(milliseconds(turn_.tunables.rest_after_ms), kLeastIdle);
+  const Time since = turn_.now() - quiet;
   // While a path to release has something in flight, every turn looks at it again.
-  if (release_idle(peer, turn.now() - quiet, answering))
-    peer.paths.trim_at = turn.now() + quiet / 4;
+  if (release_idle(peer, since, answering)) peer.paths.trim_at = turn_.now() + quiet / 4;
+  return since;
 }
 
 // Releases paths that were not needed since `since`, as a rest would. False: some of them are busy.
-bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answering) {
+bool PathSet::release_idle(Peer& peer, Time since, std::uint32_t answering) {
   bool all = true;
   for (std::uint32_t i = kHomePaths; i < peer.paths.pair_count; ++i) {
     if (answering <= kHomePaths || peer.paths.crowded_at >= since) break;
-    Path* path = path_of(peer, slot_in_order(peer, i));
+    Path* path = of(peer.paths, slot_in_order(peer, i));
     if (path == nullptr || path->state != PathState::up) continue;
     if (path->packets_in_flight > 0) {
       all = false;
@@ -314,14 +336,6 @@ bool Endpoint::Core::release_idle(Peer& peer, Time since, std::uint32_t answerin
     }
     if (path->unanswered < kDoubted) --answering;
     release_path(peer, *path);
-  }
-  for (std::uint32_t& index : peer.paths.receiving) {
-    if (index == kNoIndex) continue;
-    const ReceivePath& path = receive_paths.at(index);
-    if (path.ack_due || path.largest_arrival >= since) continue;
-    peer.slots.receive_generations[path.slot] = path.generation;
-    receive_paths.free(index);
-    index = kNoIndex;
   }
   return all;
 }

@@ -12,7 +12,12 @@
 #include <array>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/path/path_set.hpp"
+#include "proto/peer/patience.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -27,27 +32,52 @@ Duration longer(Duration interval, const Tunables& tunables) {
 
 }  // namespace
 
+void PathSet::want_verdicts() { verdicts_.want(turn_.now(), peers_.awake()); }
+
+// The earliest timer of the peer's paths.
+Time PathSet::next_timer(const Peer& peer) {
+  Time at = kNever;
+  for_each(peer.paths, [&](const Path& path) {
+    at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
+  });
+  return at;
+}
+
+// Fires the timers of the peer's paths that are due.
+void PathSet::expire(Peer& peer) {
+  for (const std::uint32_t index : std::array(peer.paths.indices)) {
+    if (index == kNoIndex || !paths_.is_live(index)) continue;
+    Path& path = paths_.at(index);
+    if (path.gap_at <= turn_.now()) {
+      find_gaps(peer, path);
+      senders_.want(peer);  // the window has room again
+    }
+    if (path.pto_at <= turn_.now()) expire_pto(peer, path);
+    if (path.probe_at <= turn_.now()) expire_probe(peer, path);
+  }
+}
+
 // Whether the path's driver knows the way. It may have to ask the network first. An UP path waits
 // for that as long as for an answer, and then goes DOWN.
-bool Endpoint::Core::has_way(Peer& peer, Path& path) {
-  if (sender.remote(peer, pair_of(path)) != kNoRemote) {
+bool PathSet::has_way(Peer& peer, Path& path) {
+  if (sender_.remote(peer, pair_of(path)) != kNoRemote) {
     if (path.without_way) path.probe_at = kNever;
     path.without_way = false;
     return true;
   }
   if (!path.without_way) {
     path.without_way = true;
-    path.probe_at = turn.now() + path.response.overdue(turn.granularity);
-    rearm(peer);
+    path.probe_at = turn_.now() + path.response.overdue(turn_.granularity);
+    user_.timers_changed(peer);
   }
   return false;
 }
 
 // The next path after this one, in the order of slots, that carries data. Null: there is none.
-Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
+Path* PathSet::next_usable_path(Peer& peer, const Path& path) {
   for (std::size_t i = 1; i < kMaxPaths; ++i) {
-    Path* other = path_of(peer, (path.slot + i) % kMaxPaths);
-    if (other != nullptr && other->state == PathState::up && nics[other->local_nic].up)
+    Path* other = of(peer.paths, (path.slot + i) % kMaxPaths);
+    if (other != nullptr && other->state == PathState::up && nics_[other->local_nic].up)
       return other;
   }
   return nullptr;
@@ -56,11 +86,11 @@ Path* Endpoint::Core::next_usable_path(Peer& peer, const Path& path) {
 // Probes the other path that was heard last, unless something is in flight there: the peer then has
 // something to acknowledge on it. Probing several dead paths would find the living pair of NICs
 // later.
-void Endpoint::Core::ask_elsewhere(Peer& peer, const Path& path) {
+void PathSet::ask_elsewhere(Peer& peer, const Path& path) {
   Path* other = nullptr;
-  for_each_path(peer, [&](Path& one) {
+  for_each(peer.paths, [&](Path& one) {
     if (one.slot == path.slot || one.state != PathState::up || !one.any_acked) return;
-    if (!nics[one.local_nic].up) return;
+    if (!nics_[one.local_nic].up) return;
     if (other == nullptr || other->heard_at < one.heard_at) other = &one;
   });
   if (other == nullptr || other->packets_in_flight > 0) return;
@@ -68,84 +98,84 @@ void Endpoint::Core::ask_elsewhere(Peer& peer, const Path& path) {
 }
 
 // Whether a path carries data and answers.
-bool Endpoint::Core::any_path_works(Peer& peer) {
+bool PathSet::any_path_works(Peer& peer) {
   bool any = false;
-  for_each_path(peer, [&](const Path& path) {
+  for_each(peer.paths, [&](const Path& path) {
     any |= path.state == PathState::up && path.unanswered < kTriedInVain;
   });
   return any;
 }
 
-void Endpoint::Core::suspect(Peer& peer, Path& path, Reason reason) {
+void PathSet::suspect(Peer& peer, Path& path, Reason reason) {
   path.state = PathState::suspect;
   path.without_way = false;
   path.unheard = 0;
-  reporter.emit(Event::Kind::path_suspect, peer, path, reason);
+  reporter_.emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
-  path.probe_at = turn.now();  // at once, in this turn's timers or the next's
-  senders.want(peer);
-  rearm(peer);
+  path.probe_at = turn_.now();  // at once, in this turn's timers or the next's
+  senders_.want(peer);
+  user_.timers_changed(peer);
 }
 
-void Endpoint::Core::path_down(Peer& peer, Path& path, Reason reason) {
+void PathSet::path_down(Peer& peer, Path& path, Reason reason) {
   if (path.state != PathState::down) {
-    nics[path.local_nic].path_down_at = turn.now();
+    nics_[path.local_nic].path_down_at = turn_.now();
     if (path.state != PathState::probing) {  // else it has not been back
       path.told_down = true;
-      path.down_at = turn.now();
-      ++turn.counters.paths_down;
-      path.probe_interval = microseconds(turn.tunables.path_probe_min_us);
+      path.down_at = turn_.now();
+      ++turn_.counters.paths_down;
+      path.probe_interval = microseconds(turn_.tunables.path_probe_min_us);
     }
-    reporter.emit(Event::Kind::path_down, peer, path, reason);
+    reporter_.emit(Event::Kind::path_down, peer, path, reason);
   }
   path.state = PathState::down;
   path.without_way = false;
   path.unanswered = 0;
   path.answered = 0;
   evacuate(peer, path);
-  path.probe_at = turn.now() + path.probe_interval;
+  path.probe_at = turn_.now() + path.probe_interval;
   if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
   want_verdicts();
-  senders.want(peer);
-  rearm(peer);
+  senders_.want(peer);
+  user_.timers_changed(peer);
 }
 
 // At once, but only after packets in flight have had time for an answer.
-Time Endpoint::Core::next_probe(Path& path) {
-  if (path.packets_in_flight == 0) return turn.now();
-  const Time sent = path.sent.at(sent_blocks, path.sent.next() - 1).sent;
-  return sent + path.response.overdue(turn.granularity);
+Time PathSet::next_probe(Path& path) {
+  if (path.packets_in_flight == 0) return turn_.now();
+  const Time sent = path.sent.at(records_, path.sent.next() - 1).sent;
+  return sent + path.response.overdue(turn_.granularity);
 }
 
 // If no path works, and not only because the peer is away for a moment, sends a HELLO over each
 // pair of NICs. There are more pairs than paths, and one of them may work. Hearing the peer is no
 // reason to wait: its packets may come over a pair that no path here stands for.
-void Endpoint::Core::seek(Peer& peer) {
-  if (peer.session.announcing || any_path_works(peer) || !pending(peer)) return;
+void PathSet::seek(Peer& peer) {
+  if (peer.session.announcing || any_path_works(peer) || !is_pending(peer)) return;
   Time answered = peer.session.pending_since;
-  for_each_path(peer, [&](const Path& path) {
+  for_each(peer.paths, [&](const Path& path) {
     if (path.any_acked) answered = later(answered, path.heard_at);
   });
-  if (turn.now() - answered >= patience_with(peer) / kBriefly) announce(peer);
+  if (turn_.now() - answered >= patience_with(turn_, peer) / kBriefly) user_.announce(peer);
 }
 
 // The peer was heard from one NIC to another: if no path works, one between these two may. This
 // holds even if the peer reported that its NIC is away: the report that it is back may be lost.
-void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
-  if (any_path_works(peer) || !nics[local].up) return;
-  if (!takes_full_packets(peer, peers.nic_of(peer, remote_nic))) return;
-  if (!sender.can_address(peer, local, remote_nic)) return;
+void PathSet::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
+  if (any_path_works(peer) || !nics_[local].up) return;
+  if (!takes_full_packets(peer, peers_.nic_of(peer, remote_nic))) return;
+  if (!sender_.can_address(peer, local, remote_nic)) return;
   Path* bridge = nullptr;
   Path* heard_last = nullptr;  // the one heard longest ago
   for (const std::uint32_t index : peer.paths.indices) {
     if (index == kNoIndex) continue;
-    Path& path = paths.at(index);
+    Path& path = paths_.at(index);
     if (heard_last == nullptr || path.heard_at < heard_last->heard_at) heard_last = &path;
     if (path.local_nic != local) continue;
     if (path.remote_nic == remote_nic) {
-      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = turn.now();
-      return touched.add(peer);
+      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = turn_.now();
+      return touched_.add(peer);
     }
     if (path.bridge && path.state != PathState::up) bridge = &path;
   }
@@ -158,17 +188,17 @@ void Endpoint::Core::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic
   // No slot is left, or no memory: replace a path that does not work either.
   if (path == nullptr && bridge == nullptr && heard_last != nullptr) path = bind(heard_last);
   if (path != nullptr) path->bridge = true;
-  touched.add(peer);
+  touched_.add(peer);
 }
 
 // A packet of the path was acknowledged.
-void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
+void PathSet::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
   path.in_vain = 0;
   path.unanswered = path.unheard = 0;
-  if (path.written_off) written_off -= path.packets_in_flight;
+  if (path.written_off) written_off_ -= path.packets_in_flight;
   path.written_off = false;
-  path.heard_at = turn.now();
+  path.heard_at = turn_.now();
   switch (path.state) {
     case PathState::up:
       if (was_silent) drop_bridges(peer, path, false);
@@ -178,7 +208,7 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
       return path_up(peer, path, Reason::answered);
     case PathState::down:
       path.state = PathState::probing;
-      reporter.emit(Event::Kind::path_probing, peer, path, Reason::answered);
+      reporter_.emit(Event::Kind::path_probing, peer, path, Reason::answered);
       path.answered = full_probe ? 1 : 0;
       path.probe_at = next_probe(path);
       return;
@@ -191,39 +221,39 @@ void Endpoint::Core::path_heard(Peer& peer, Path& path, bool full_probe) {
   }
 }
 
-void Endpoint::Core::path_up(Peer& peer, Path& path, Reason reason) {
+void PathSet::path_up(Peer& peer, Path& path, Reason reason) {
   const bool returned = path.state == PathState::probing;
   // If the peer reported the NIC's return, the report got lost.
-  if (returned && !peers.is_up(peer, path.remote_nic)) {
-    peers.nic_of(peer, path.remote_nic).state = 1;
+  if (returned && !peers_.is_up(peer, path.remote_nic)) {
+    peers_.nic_of(peer, path.remote_nic).state = 1;
     want_verdicts();
   }
   path.state = PathState::up;
   path.probe_at = kNever;
   path.answered = 0;
   path.tried = 0;
-  if (!verdicts.empty()) want_verdicts();
-  reporter.emit(Event::Kind::path_up, peer, path, reason);
+  if (!verdicts_.empty()) want_verdicts();
+  reporter_.emit(Event::Kind::path_up, peer, path, reason);
   if (path.told_down) {
     path.told_down = false;
-    ++turn.counters.paths_returned;
+    ++turn_.counters.paths_returned;
   }
   if (returned) {
     path.window = fresh_window(peer, path.local_nic);
     // The path has nothing to catch up with.
-    for_each_path(peer, [&](const Path& other) {
+    for_each(peer.paths, [&](const Path& other) {
       path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
     });
   }
   drop_bridges(peer, path, true);
-  senders.want(peer);
+  senders_.want(peer);
 }
 
 // A NIC whose own path works needs no substitute. Releases its bridges, and witnesses for its
 // remote NIC; those that are UP only if `proven_too`.
-void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too) {
+void PathSet::drop_bridges(Peer& peer, const Path& works, bool proven_too) {
   if (works.bridge || works.witness) return;
-  for_each_path(peer, [&](Path& path) {
+  for_each(peer.paths, [&](Path& path) {
     const bool bridges = path.bridge && path.local_nic == works.local_nic;
     const bool witnesses = path.witness && path.remote_nic == works.remote_nic;
     if (!bridges && !witnesses) return;
@@ -236,17 +266,16 @@ void Endpoint::Core::drop_bridges(Peer& peer, const Path& works, bool proven_too
 // few paths work with. Among equal ones the two ends' ids decide. A dead NIC leaves partners at
 // every peer, and if all of them chose the same new partner, that one would carry a double load.
 // Later bridges go in turn.
-void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic,
-                            bool is_first) {
-  if (peer.session.remote_nics < 2 || !nics[local].up) return;
+void PathSet::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, bool is_first) {
+  if (peer.session.remote_nics < 2 || !nics_[local].up) return;
   bool has_bridge = false;
   std::uint32_t taken = 0;    // remote NICs that this local one is bound to, a bit each
   std::uint32_t doubted = 0;  // those that may be dead themselves
   std::array<std::uint32_t, kMaxNics> working{};
-  for_each_path(peer, [&](const Path& path) {
+  for_each(peer.paths, [&](const Path& path) {
     if (path.state == PathState::up || path.bridge) {
       ++working[path.remote_nic];
-    } else if (nics[path.local_nic].up) {  // else the local NIC may be at fault
+    } else if (nics_[path.local_nic].up) {  // else the local NIC may be at fault
       doubted |= 1u << path.remote_nic;
     }
     if (path.local_nic != local) return;
@@ -258,20 +287,20 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
   // Later bridges go in turn, which includes NICs that are away: they may be back.
   const auto place_of = [&](std::uint32_t remote) {
     return remote +
-           (peers.is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.session.remote_nics);
+           (peers_.is_up(peer, static_cast<std::uint8_t>(remote)) ? 0 : peer.session.remote_nics);
   };
   std::array<std::uint8_t, kMaxNics> candidates{};
   std::uint32_t count = 0;
   std::uint32_t least = kNoIndex;
   for (std::uint32_t i = 1; i <= peer.session.remote_nics; ++i) {
     const auto remote = static_cast<std::uint8_t>((remote_nic + i) % peer.session.remote_nics);
-    if ((taken >> remote & 1) != 0 || !sender.can_address(peer, local, remote)) continue;
-    if (!is_first && !takes_full_packets(peer, peers.nic_of(peer, remote))) continue;
+    if ((taken >> remote & 1) != 0 || !sender_.can_address(peer, local, remote)) continue;
+    if (!is_first && !takes_full_packets(peer, peers_.nic_of(peer, remote))) continue;
     std::uint32_t load = 0;
     if (!is_first) {
       const std::uint32_t turns = 2 * peer.session.remote_nics;
       load = (place_of(remote) + turns - place_of(remote_nic) - 1) % turns;
-    } else if (!peers.is_up(peer, remote)) {
+    } else if (!peers_.is_up(peer, remote)) {
       load = kMaxPaths + 1;
     } else {
       const bool is_doubtful = working[remote] == 0 && (doubted >> remote & 1) != 0;
@@ -283,7 +312,7 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
     candidates[count++] = remote;
   }
   if (count == 0) return;
-  const std::uint64_t apart = is_first ? endpoint_id + peer.identity.remote_id + local : 0;
+  const std::uint64_t apart = is_first ? endpoint_id_ + peer.identity.remote_id + local : 0;
   const std::uint8_t chosen = candidates[apart % count];
   Path* path = bind_bridge(peer, local, chosen, kNoIndex);
   if (path != nullptr) path->bridge = true;
@@ -291,22 +320,22 @@ void Endpoint::Core::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_
 
 // Whether the peer left the last packet on this path unanswered though it was there: it has
 // acknowledged something that left elsewhere no earlier.
-bool Endpoint::Core::was_in_vain(const Peer& peer, Path& path) {
-  const SentPacket& last = path.sent.at(sent_blocks, path.sent.next() - 1);
+bool PathSet::was_in_vain(const Peer& peer, Path& path) {
+  const SentPacket& last = path.sent.at(records_, path.sent.next() - 1);
   return last.left() <= peer.silence.newest_acked_sent;
 }
 
-void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
-  const Duration patience = path.response.overdue(turn.granularity);
+void PathSet::expire_probe(Peer& peer, Path& path) {
+  const Duration patience = path.response.overdue(turn_.granularity);
   if (path.state == PathState::up) {
     path.probe_at = kNever;
     if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
-    return senders.want(peer);
+    return senders_.want(peer);
   }
   seek(peer);
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
-    if (turn.put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
+    if (turn_.put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
     if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
     evacuate(peer, path);
     if (path.unanswered < kMostUnanswered) ++path.unanswered;
@@ -321,24 +350,24 @@ void Endpoint::Core::expire_probe(Peer& peer, Path& path) {
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
-  if (sender.remote(peer, pair_of(path)) == kNoRemote) return ask_the_way(peer, path);
+  if (sender_.remote(peer, pair_of(path)) == kNoRemote) return ask_the_way(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
-    path.probe_interval = longer(path.probe_interval, turn.tunables);
-    path.probe_at = turn.now() + std::max(path.probe_interval, patience) +
-                    turn.random.jitter(path.probe_interval / 4);
-    const bool is_news =
-        turn.now() - peer.silence.newest_acked_sent < microseconds(turn.tunables.path_probe_min_us);
+    path.probe_interval = longer(path.probe_interval, turn_.tunables);
+    path.probe_at = turn_.now() + std::max(path.probe_interval, patience) +
+                    turn_.random.jitter(path.probe_interval / 4);
+    const bool is_news = turn_.now() - peer.silence.newest_acked_sent <
+                         microseconds(turn_.tunables.path_probe_min_us);
     if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
   } else {
-    path.probe_at = turn.now() + patience;
+    path.probe_at = turn_.now() + patience;
   }
 }
 
 // No probe can be sent. Asking the driver again costs no packet, so it uses the shortest interval.
-void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
+void PathSet::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
-  path.probe_at = turn.now() + microseconds(turn.tunables.path_probe_min_us);
+  path.probe_at = turn_.now() + microseconds(turn_.tunables.path_probe_min_us);
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
@@ -347,21 +376,21 @@ void Endpoint::Core::ask_the_way(Peer& peer, Path& path) {
 // the fault is with the remote NIC or the link. A path from another local NIC shows which. That
 // witness is like a bridge: it may carry data, and is released when the path it was bound for is
 // back.
-void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
+void PathSet::call_witness(Peer& peer, const Path& path) {
   if (path.bridge || path.witness) return;
   bool bridged = false;
   std::uint8_t local = path.local_nic;
-  for_each_path(peer, [&](const Path& other) {
+  for_each(peer.paths, [&](const Path& other) {
     if (other.local_nic == path.local_nic) {
       bridged |= other.state == PathState::up;
-    } else if (other.state == PathState::up && nics[other.local_nic].up && other.any_acked &&
-               sender.can_address(peer, other.local_nic, path.remote_nic)) {
+    } else if (other.state == PathState::up && nics_[other.local_nic].up && other.any_acked &&
+               sender_.can_address(peer, other.local_nic, path.remote_nic)) {
       local = other.local_nic;
     }
   });
   if (!bridged || local == path.local_nic) return;
   bool has_witness = false;
-  for_each_path(peer, [&](const Path& other) {
+  for_each(peer.paths, [&](const Path& other) {
     has_witness |= other.remote_nic == path.remote_nic && other.local_nic != path.local_nic;
   });
   if (has_witness) return;
@@ -370,7 +399,7 @@ void Endpoint::Core::call_witness(Peer& peer, const Path& path) {
 }
 
 // A bridge that leads nowhere tries the next remote NIC.
-void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
+void PathSet::move_bridge(Peer& peer, Path& path) {
   const std::uint8_t local = path.local_nic;
   const std::uint8_t remote_nic = path.remote_nic;
   const Duration interval = path.probe_interval;
@@ -378,39 +407,26 @@ void Endpoint::Core::move_bridge(Peer& peer, Path& path) {
   const auto tried = static_cast<std::uint16_t>(path.tried | (in_vain ? 1u << remote_nic : 0u));
   release_path(peer, path);
   bridge(peer, local, remote_nic, false);
-  for_each_path(peer, [&](Path& other) {
+  for_each(peer.paths, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
     other.probe_interval = interval;
-    other.probe_at = turn.now() + interval;
+    other.probe_at = turn_.now() + interval;
     other.tried = tried;
   });
   want_verdicts();
 }
 
-void Endpoint::Core::take_nic_events() {
-  std::array<NicEvent, 8> batch;
-  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    for (std::size_t n = batch.size(); n == batch.size();) {
-      n = nics[nic].nic->events(batch);
-      for (std::size_t i = 0; i < n; ++i) {
-        local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
-      }
-      if (n > 0) notice_address(nic);
-    }
-  }
-}
-
-void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
-  if (state.nic >= peer.session.remote_nics) return reporter.drop(DropReason::bad_field);
+void PathSet::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
+  if (state.nic >= peer.session.remote_nics) return reporter_.drop(DropReason::bad_field);
   std::uint32_t& newest = peer.identity.remote_nic_sequences[state.nic];
   if (static_cast<std::int32_t>(state.sequence - newest) <= 0) return;
   newest = state.sequence;
-  peers.nic_of(peer, state.nic).state = state.state;
+  peers_.nic_of(peer, state.nic).state = state.state;
   doubt_unbound(peer, state.nic, false);
   want_verdicts();
   for (const std::uint32_t index : std::array(peer.paths.indices)) {
-    if (index == kNoIndex || paths.at(index).remote_nic != state.nic) continue;
-    Path& path = paths.at(index);
+    if (index == kNoIndex || paths_.at(index).remote_nic != state.nic) continue;
+    Path& path = paths_.at(index);
     if (state.state == 0 && path.state != PathState::down) {
       path_down(peer, path, Reason::peer_said);
     }
@@ -420,7 +436,7 @@ void Endpoint::Core::on_nic_state(Peer& peer, const wire::NicStateBlock& state) 
       bridge(peer, local, state.nic, true);
       continue;
     }
-    if (state.state == 1 && path.state == PathState::down) path.probe_at = turn.now();
+    if (state.state == 1 && path.state == PathState::down) path.probe_at = turn_.now();
   }
 }
 

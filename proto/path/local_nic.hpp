@@ -64,6 +64,11 @@ struct LocalNic {
   }
 };
 
+// Whether a change of a NIC (NicNews) came after the change `known`.
+[[nodiscard]] constexpr bool is_newer(std::uint32_t news, std::uint32_t known) {
+  return static_cast<std::int32_t>(news - known) > 0;
+}
+
 // How much data NICs get ahead of time. New packets wait behind everything that the NIC already
 // has, even the retransmission of a lost packet.
 struct Pace {

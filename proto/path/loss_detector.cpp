@@ -25,8 +25,11 @@
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
 #include "proto/path/gap_rule.hpp"
+#include "proto/path/path_set.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -43,127 +46,102 @@ bool loses_what_is_large(const Path& path) {
   return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds;
 }
 
-// When several packets in flight on different lanes are overdue, judged by the path's own answer
-// times. This counts once the path has delivered a window since it was bound: before that its own
-// sender may be the one that fills it. A single packet says little, as its lane may be busy or lose
-// it.
-template <class Core>
-Time several_due(Core& core, Path& path) {
-  const LocalNic& nic = core.nics[path.local_nic];
-  if (nic.lanes < kSeveral || path.delivered_bytes < path.window.bytes()) return kNever;
-  std::uint64_t silent = 0;
-  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
-    const SentPacket& record = path.sent.at(core.sent_blocks, n);
-    if (record.state != SentPacket::State::in_flight || ++silent < kSeveral) continue;
-    return record.departed + nic.reordering.several_overdue(path.response);
-  }
-  return kNever;
-}
-
 }  // namespace
 
 // Takes a packet out of flight.
-void Endpoint::Core::settle(Path& path, SentPacket& record, SentPacket::State state,
-                            bool overtaken) {
+void PathSet::settle(Path& path, SentPacket& record, SentPacket::State state, bool overtaken) {
   HAWSER_ASSERT(record.state == SentPacket::State::in_flight);
   record.state = state;
   HAWSER_ASSERT(path.packets_in_flight > 0 && path.bytes_in_flight >= record.wire_bytes);
-  --in_flight;
+  --in_flight_;
   --path.packets_in_flight;
-  written_off -= path.written_off;
+  written_off_ -= path.written_off;
   // A share left behind by settled packets would raise the limit for ever.
-  HAWSER_ASSERT(written_off <= in_flight);
+  HAWSER_ASSERT(written_off_ <= in_flight_);
   path.bytes_in_flight -= record.wire_bytes;
   const bool arrived = state == SentPacket::State::acknowledged;
   path.lanes.ended(record.lane, arrived, overtaken);
   if (arrived && record.marked) path.lanes.mark(record.lane);
 }
 
-void Endpoint::Core::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
-                                 TraceLoss layer) {
-  if (turn.tracing()) {
-    TraceRecord record = reporter.traced(TraceKind::packet_lost, peer, path, number, packet);
+void PathSet::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet,
+                          TraceLoss layer) {
+  if (turn_.tracing()) {
+    TraceRecord record = reporter_.traced(TraceKind::packet_lost, peer, path, number, packet);
     record.cause = static_cast<std::uint8_t>(layer);
-    turn.trace(record);
+    turn_.trace(record);
   }
   settle(path, packet, SentPacket::State::lost, false);
-  packet.departed = turn.now();
+  packet.departed = turn_.now();
   packet.lost_by_order = false;
   if (packet.message == kNoIndex) return;  // a probe
   switch (layer) {
-    case TraceLoss::gap: ++turn.counters.lost_by_gap; break;
-    case TraceLoss::request: ++turn.counters.lost_by_request; break;
-    case TraceLoss::evacuation: ++turn.counters.lost_by_evacuation; break;
+    case TraceLoss::gap: ++turn_.counters.lost_by_gap; break;
+    case TraceLoss::request: ++turn_.counters.lost_by_request; break;
+    case TraceLoss::evacuation: ++turn_.counters.lost_by_evacuation; break;
   }
-  ++turn.counters.packets_lost;
+  ++turn_.counters.packets_lost;
   ++path.packets_lost;
-  ++nics[path.local_nic].packets_lost;
+  ++nics_[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
     if (path.large_lost < kMostLargeLost) ++path.large_lost;
     // Between two rounds a small packet has arrived; otherwise the path is silent.
     if (path.large_rounds == 0 ||
         (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
       if (path.large_rounds < kMostLargeLost) ++path.large_rounds;
-      path.large_lost_at = turn.now();
+      path.large_lost_at = turn_.now();
     }
   }
-  if (packet.packed) return lose_packed(peer, packet);
-  const SlabId id{packet.message, packet.message_generation};
-  OutgoingMessage* message = outgoing.get(id);
-  if (message == nullptr) return;
-  --message->in_flight;
-  if (message->finished) return;
-  queue_retransmit(peer, id, packet.fragment, &packet);
-  consider_asking(*message);
+  user_.packet_lost(peer, packet);
 }
 
-bool Endpoint::Core::is_large(const Peer& peer, const SentPacket& packet) const {
+bool PathSet::is_large(const Peer& peer, const SentPacket& packet) const {
   return packet.wire_bytes * 2 > wire_bytes_of_full_packet(peer);
 }
 
 // Called once this turn has received everything: an acknowledgement further back in the ring may
 // name packets that the first one seems to have passed.
-void Endpoint::Core::judge_acks() {
-  touched.for_each(peers, [&](std::uint32_t index) {
-    Peer& peer = peers.at(index);
+void PathSet::judge_acks() {
+  touched_.for_each(peers_, [&](std::uint32_t index) {
+    Peer& peer = peers_.at(index);
     if (!peer.silence.acked_in_turn || peer.session.state != SessionState::ready) return;
     peer.silence.acked_in_turn = false;
     // One sample per turn: after one absence several paths would report the same.
     if (peer.silence.fastest != kNoSample) peer.response.sample(peer.silence.fastest);
     peer.silence.fastest = kNoSample;
-    for_each_path(peer, [&](Path& path) {
+    for_each(peer.paths, [&](Path& path) {
       if (!path.acked_in_turn) return;
       path.acked_in_turn = false;
       find_gaps(peer, path);
     });
     find_silence(peer);
-    senders.want(peer);
+    senders_.want(peer);
   });
 }
 
 // Whether only small packets pass: a smaller MTU on the way, a bad optic. Small packets arrive
 // then, and so do the probes of a silent path. Full-size probes must find out when the path is good
 // again. The only path that is left stays in use.
-bool Endpoint::Core::passes_small_only(Peer& peer, const Path& path) {
+bool PathSet::passes_small_only(Peer& peer, const Path& path) {
   if (!loses_what_is_large(path)) return false;
   if (next_usable_path(peer, path) != nullptr) return true;
   // The peer is heard, yet no full fragment will ever reach it.
-  if (peer.session.small_only_since == Time{}) peer.session.small_only_since = turn.now();
+  if (peer.session.small_only_since == Time{}) peer.session.small_only_since = turn_.now();
   return false;
 }
 
 // Layer 1, and the part of layer 2 that waits for its time: packets that nothing has overtaken, but
 // that the receiver misses.
-void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
+void PathSet::find_gaps(Peer& peer, Path& path) {
   path.gap_at = kNever;
   if (!path.any_acked && !path.any_requested) return;
-  path.advance_oldest(sent_blocks);
+  path.advance_oldest(records_);
   const Duration patience = gap_patience(path.response);
-  const Duration unordered = unordered_patience(path.response, turn.granularity);
-  const LocalNic& nic = nics[path.local_nic];
-  const Duration window = nic.reordering.window(path.response, turn.granularity);
+  const Duration unordered = unordered_patience(path.response, turn_.granularity);
+  const LocalNic& nic = nics_[path.local_nic];
+  const Duration window = nic.reordering.window(path.response, turn_.granularity);
   const bool ordered = nic.lanes == 1 && !path.reordering_proven;
-  const Time newest = path.newest_departed(sent_blocks);
+  const Time newest = path.newest_departed(records_);
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
@@ -171,19 +149,19 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   Time unheard{};  // departure of the newest lost packet that none overtook
   path.any_requested = false;
   for (std::uint64_t n = path.oldest; before(n, end); ++n) {
-    SentPacket& record = path.sent.at(sent_blocks, n);
+    SentPacket& record = path.sent.at(records_, n);
     if (record.state != SentPacket::State::in_flight) continue;
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
-    const std::uint64_t needed = record.requested ? 1 : turn.tunables.reorder_packets;
+    const std::uint64_t needed = record.requested ? 1 : turn_.tunables.reorder_packets;
     const bool by_order = overtaken && ordered;
     const GapVerdict verdict =
-        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, turn.now(), patience)
+        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, turn_.now(), patience)
         : overtaken && nic.lanes > 1 && record.requested
-            ? judge_age(record.departed, turn.now(), nic.reordering.asked(path.response))
+            ? judge_age(record.departed, turn_.now(), nic.reordering.asked(path.response))
         : overtaken && nic.lanes > 1
-            ? judge_departure(record.departed, newest, turn.now(), window, unordered)
-            : judge_age(record.sent, turn.now(), unordered);
+            ? judge_departure(record.departed, newest, turn_.now(), window, unordered)
+            : judge_age(record.sent, turn_.now(), unordered);
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
       record.lost_by_order = by_order;
@@ -197,9 +175,9 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
       path.any_requested |= record.requested;
     }
   }
-  if (senders.contains(peer)) doubted = Time{};  // data follows, and shows the same
+  if (senders_.contains(peer)) doubted = Time{};  // data follows, and shows the same
   if (doubted != Time{} && path.last_departed <= doubted + window) {
-    if (doubted + window < turn.now()) {
+    if (doubted + window < turn_.now()) {
       if (send_probe(peer, path, false)) arm_pto(path);
     } else {
       path.gap_at = earlier(path.gap_at, doubted + window + Duration{1});
@@ -208,7 +186,7 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
   if (!any) return;
   path.lost_lately = true;
   path.window.on_lost(lost);
-  path.advance_oldest(sent_blocks);
+  path.advance_oldest(records_);
   if (unheard > path.unheard_at) note_unheard(peer, path);
   if (path.state == PathState::up && path.unheard == 0 && passes_small_only(peer, path)) {
     path_down(peer, path, Reason::only_small);
@@ -217,55 +195,71 @@ void Endpoint::Core::find_gaps(Peer& peer, Path& path) {
 
 // The receiver requested packets of this path that nothing on it has overtaken. Perhaps nothing is
 // left in flight for the silence rule to see. Round after round, that is silence too.
-void Endpoint::Core::note_unheard(Peer& peer, Path& path) {
+void PathSet::note_unheard(Peer& peer, Path& path) {
   if (path.state != PathState::up || peer.silence.behind > 0 ||
-      turn.tunables.recovery_evacuate == 0)
+      turn_.tunables.recovery_evacuate == 0)
     return;
-  path.unheard_at = turn.now();  // packets sent from here on make the next round
+  path.unheard_at = turn_.now();  // packets sent from here on make the next round
   if (path.unheard < kPatientRounds) ++path.unheard;
   if (path.unheard < kPatientRounds) return;
   if (next_usable_path(peer, path) == nullptr)
     return bridge(peer, path.local_nic, path.remote_nic, true);
-  ++turn.counters.evacuations;
+  ++turn_.counters.evacuations;
   suspect(peer, path, Reason::requests);
 }
 
-void Endpoint::Core::evacuate(Peer& peer, Path& path) {
+void PathSet::evacuate(Peer& peer, Path& path) {
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
-    SentPacket& record = path.sent.at(sent_blocks, n);
+    SentPacket& record = path.sent.at(records_, n);
     if (record.state == SentPacket::State::in_flight) {
       lose_packet(peer, path, n, record, TraceLoss::evacuation);
     }
   }
-  path.advance_oldest(sent_blocks);
+  path.advance_oldest(records_);
   path.lost_lately = true;
   path.gap_at = kNever;
   path.pto_at = kNever;
 }
 
+// When several packets in flight on different lanes are overdue, judged by the path's own answer
+// times. This counts once the path has delivered a window since it was bound: before that its own
+// sender may be the one that fills it. A single packet says little, as its lane may be busy or lose
+// it.
+Time PathSet::several_due(Path& path) {
+  const LocalNic& nic = nics_[path.local_nic];
+  if (nic.lanes < kSeveral || path.delivered_bytes < path.window.bytes()) return kNever;
+  std::uint64_t silent = 0;
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(records_, n);
+    if (record.state != SentPacket::State::in_flight || ++silent < kSeveral) continue;
+    return record.departed + nic.reordering.several_overdue(path.response);
+  }
+  return kNever;
+}
+
 // The silence rule. A later turn of the peer must confirm what one turn shows. If nothing in flight
 // would bring that acknowledgement, a probe on a working path does.
-void Endpoint::Core::find_silence(Peer& peer) {
-  if (turn.tunables.recovery_evacuate == 0) return;  // nobody would use the answer
+void PathSet::find_silence(Peer& peer) {
+  if (turn_.tunables.recovery_evacuate == 0) return;  // nobody would use the answer
   // When the oldest packet of a path is due. Packets that the receiver requested are in flight
   // elsewhere now. But they were the oldest here, and due when they were lost, and nothing of the
   // path has come since. Therefore they count, once the packets in flight are late as well.
   // Otherwise a dead path that always has younger packets to lose would be found only after three
   // rounds of requests.
   const auto due_at = [&](Path& path) {
-    const Time sent = path.sent.at(sent_blocks, path.oldest).departed;
-    const Time due = earlier(sent + pto_base(path), several_due(*this, path));
+    const Time sent = path.sent.at(records_, path.oldest).departed;
+    const Time due = earlier(sent + pto_base(path), several_due(path));
     if (path.unheard == 0) return due;
     return earlier(due, later(path.unheard_at, sent + gap_patience(path.response)));
   };
   Path* doubted = nullptr;
-  for_each_path(peer, [&](Path& path) {
+  for_each(peer.paths, [&](Path& path) {
     if (path.state != PathState::up || path.packets_in_flight == 0) return;
-    path.advance_oldest(sent_blocks);
+    path.advance_oldest(records_);
     if (path.any_acked && before(path.oldest, path.largest_acked)) return;  // a gap, not silence
     const Time due = due_at(path);
     if (due < peer.silence.settled_sent) {
-      ++turn.counters.evacuations;
+      ++turn_.counters.evacuations;
       suspect(peer, path, Reason::silence);
     } else if (due < peer.silence.newest_acked_sent) {
       doubted = &path;

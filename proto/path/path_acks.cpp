@@ -10,7 +10,10 @@
 #include <bit>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/path/path_set.hpp"
+#include "proto/peer/patience.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -30,62 +33,54 @@ std::uint32_t newly_marked(Path& path, std::uint32_t ce_count) {
   return marked;
 }
 
-// Takes samples from the newest packet that an acknowledgement names. They come even from a packet
-// declared lost, as they show that the timeout was too short. `sent_before` is the departure of the
-// newest earlier packet that the acknowledgement newly names.
-template <class Core>
-void sample_newest(Core& core, Peer& peer, Path& path, const SentPacket& record, Time sent_before,
-                   Duration residence, CongestionAck& window_ack) {
-  const Time now = core.turn.now();
-  Time sent = record.sent;
-  // A busy peer takes both packets at once, so only the older packet shows how long it took.
-  if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
-  core.sample_response(peer, path, now - sent, residence, record.at_end);
-  window_ack.has_delay = true;
-  window_ack.is_large = core.is_large(peer, record);
-  window_ack.host_delay = residence + (now - later(core.turn.arrived(), record.sent));
-  window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
-}
-
 }  // namespace
 
 // Forgets records that are settled for good. `oldest` stays a number with a record, or the next
 // one.
-void Endpoint::Core::trim(Path& path, Time forget_before) {
-  path.sent.trim(sent_blocks, forget_before);
+void PathSet::trim(Path& path, Time forget_before) {
+  path.sent.trim(records_, forget_before);
   if (before(path.oldest, path.sent.base())) path.oldest = path.sent.base();
+}
+
+void PathSet::trim_overdue(Path& path) {
+  trim(path, turn_.now() - path.response.overdue(turn_.granularity) * 2);
 }
 
 // Whether data may have a number of the path. Lost packets keep theirs for a late acknowledgement,
 // but not if the path would stand idle for want of numbers.
-bool Endpoint::Core::has_numbers(Path& path) {
+bool PathSet::has_numbers(Path& path) {
   if (path.sent.room() > kKeptForProbes) return true;
-  trim(path, turn.now());
+  trim(path, turn_.now());
   return path.sent.room() > kKeptForProbes;
 }
 
 // Reserves places for the path's next numbers; returns how many there are. Records of lost packets
 // wait for late acknowledgements, even on idle paths. When records are short, each turn takes them
 // back from some paths.
-std::uint64_t Endpoint::Core::reserve_records(Path& path, std::uint64_t count) {
-  const std::uint64_t places = path.sent.reserve(sent_blocks, count);
-  if (places == std::min(count, path.sent.room()) || reclaimed_at == turn.now()) return places;
-  reclaimed_at = turn.now();
-  for (std::uint32_t looks = std::min(kMostReclaimed, paths.capacity()); looks > 0; --looks) {
-    if (++reclaimed_to >= paths.capacity()) reclaimed_to = 0;
-    if (!paths.is_live(reclaimed_to)) continue;
-    Path& other = paths.at(reclaimed_to);
-    trim(other, turn.now() - other.response.overdue(turn.granularity) * 2);
+std::uint64_t PathSet::reserve_records(Path& path, std::uint64_t count) {
+  const std::uint64_t places = path.sent.reserve(records_, count);
+  if (places == std::min(count, path.sent.room()) || reclaimed_at_ == turn_.now()) return places;
+  reclaimed_at_ = turn_.now();
+  for (std::uint32_t looks = std::min(kMostReclaimed, paths_.capacity()); looks > 0; --looks) {
+    if (++reclaimed_to_ >= paths_.capacity()) reclaimed_to_ = 0;
+    if (!paths_.is_live(reclaimed_to_)) continue;
+    Path& other = paths_.at(reclaimed_to_);
+    trim_overdue(other);
   }
-  return path.sent.reserve(sent_blocks, count);
+  return path.sent.reserve(records_, count);
 }
 
-void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
+std::uint64_t PathSet::places_for_data(Path& path, std::uint64_t count) {
+  const std::uint64_t places = reserve_records(path, count + kKeptForProbes);
+  return places - std::min(places, kKeptForProbes);
+}
+
+void PathSet::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
   // After so long, the peer's turn counter may have gone half round.
-  if (turn.now() - peer.silence.ack_info_at > kForgetTurns) peer.silence.any_turn = false;
+  if (turn_.now() - peer.silence.ack_info_at > kForgetTurns) peer.silence.any_turn = false;
   const auto ahead = static_cast<std::int32_t>(info.turn - peer.silence.ack_turn);
   if (peer.silence.any_turn && ahead <= 0) return;
-  peer.silence.ack_info_at = turn.now();
+  peer.silence.ack_info_at = turn_.now();
   peer.paths.allowance = std::uint64_t{info.allowance_kib} * 1024;
   peer.silence.behind = info.behind;
   // Everything that lay in the peer's rings when turn `drained` began has been taken.
@@ -106,83 +101,81 @@ void Endpoint::Core::on_ack_info(Peer& peer, const wire::AckInfoBlock& info) {
   peer.silence.ack_turn = info.turn;
 }
 
-void Endpoint::Core::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number,
-                                        SentPacket& packet) {
-  OutgoingMessage* message = packet.message == kNoIndex || packet.packed
-                                 ? nullptr
-                                 : outgoing.get(SlabId{packet.message, packet.message_generation});
-  if (turn.tracing()) {
+void PathSet::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet) {
+  if (turn_.tracing()) {
     const bool late_one = packet.state == SentPacket::State::lost;
     TraceRecord record =
-        reporter.traced(late_one ? TraceKind::packet_late : TraceKind::packet_acknowledged, peer,
-                        path, number, packet);
-    record.detail = static_cast<std::uint32_t>((turn.now() - packet.sent).ns / 1000);
-    turn.trace(record);
+        reporter_.traced(late_one ? TraceKind::packet_late : TraceKind::packet_acknowledged, peer,
+                         path, number, packet);
+    record.detail = static_cast<std::uint32_t>((turn_.now() - packet.sent).ns / 1000);
+    turn_.trace(record);
   }
   if (is_large(peer, packet)) {
     path.large_lost = path.large_rounds = 0;
     peer.session.small_only_since = Time{};
   }
   if (packet.state == SentPacket::State::lost) {
-    const SlabId entry{packet.retransmit, packet.retransmit_generation};
     packet.state = SentPacket::State::acknowledged;
     packet.departed = packet.sent;  // the earliest possible time
-    if (packet.packed) {
-      packed_is_late(peer, packet);
-    } else if (packet.retransmit != kNoIndex && retransmits.get(entry) != nullptr) {
-      drop_retransmit(peer, packet.retransmit);  // in time: nothing is sent twice
-      if (message != nullptr) consider_asking(*message);
-    } else if (packet.message != kNoIndex) {
-      ++turn.counters.spurious_retransmits;
-    }
+    if (packet.message != kNoIndex) user_.packet_came_late(peer, packet);
     if (packet.lost_by_order) path.reordering_proven = true;
     return;
   }
   // Not overtaken if no later packet had arrived when the previous acknowledgement was written.
   const bool overtaken = path.any_acked && before(number, path.largest_acked);
   settle(path, packet, SentPacket::State::acknowledged, overtaken);
-  packet.departed = earlier(packet.departed, turn.now());  // the link is faster than it says
+  packet.departed = earlier(packet.departed, turn_.now());  // the link is faster than it says
   path.delivered_bytes += packet.wire_bytes;
-  const auto arrived_with_it = [&](OutgoingMessage& its) {
-    --its.in_flight;
-    its.moved = coarse(turn.now());
-    consider_asking(its);
-  };
-  if (message != nullptr) arrived_with_it(*message);
-  if (packet.packed) for_each_message_in(peer, packet, arrived_with_it);
+  if (packet.message != kNoIndex) user_.packet_arrived(peer, packet);
+}
+
+// Takes samples from the newest packet that an acknowledgement names. They come even from a packet
+// declared lost, as they show that the timeout was too short. `sent_before` is the departure of the
+// newest earlier packet that the acknowledgement newly names.
+void PathSet::sample_newest(Peer& peer, Path& path, const SentPacket& record, Time sent_before,
+                            Duration residence, CongestionAck& window_ack) {
+  const Time now = turn_.now();
+  Time sent = record.sent;
+  // A busy peer takes both packets at once, so only the older packet shows how long it took.
+  if (record.is_early_probe() && sent_before != Time{}) sent = sent_before;
+  sample_response(peer, path, now - sent, residence, record.at_end);
+  window_ack.has_delay = true;
+  window_ack.is_large = is_large(peer, record);
+  window_ack.host_delay = residence + (now - later(turn_.arrived(), record.sent));
+  window_ack.fabric_delay = now - record.sent - window_ack.host_delay;
 }
 
 // `prompt`: the peer acknowledges such a packet at once, however long the answer took.
-void Endpoint::Core::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence,
-                                     bool prompt) {
-  const Duration delay = microseconds(turn.tunables.max_ack_delay_us);
+void PathSet::sample_response(Peer& peer, Path& path, Duration rtt, Duration residence,
+                              bool prompt) {
+  const Duration delay = microseconds(turn_.tunables.max_ack_delay_us);
   if (prompt || residence < delay / kNotDelayed) path.prompt_time.sample(rtt);
   // Even if the first sample includes an absence, the timers still fit into patience many times.
-  const Duration guess = path.response.overdue(turn.granularity) * 2;
-  const Duration first = std::max(guess, patience_with(peer) / kFirstSample);
+  const Duration guess = path.response.overdue(turn_.granularity) * 2;
+  const Duration first = std::max(guess, patience_with(turn_, peer) / kFirstSample);
   path.response.sample(path.response.sampled() ? rtt : std::min(rtt, first));
   // `fastest` measures prompt answers, so a sample with an absence of either host doesn't count.
-  if (turn.is_late() || residence >= microseconds(turn.tunables.late_wakeup_us)) return;
+  if (turn_.is_late() || residence >= microseconds(turn_.tunables.late_wakeup_us)) return;
   peer.silence.fastest = std::min(peer.silence.fastest, rtt);
 }
 
 // The block precedes the PATH_ACK of the same packets, so they still have records.
-void Endpoint::Core::on_path_marks(Peer& peer, const wire::PathMarksBlock& block) {
-  Path* path = path_of(peer, block.slot);
+void PathSet::on_path_marks(Peer& peer, const wire::PathMarksBlock& block) {
+  Path* path = of(peer.paths, block.slot);
   if (path == nullptr || path->generation != block.generation) return;  // its PATH_ACK is counted
   const std::uint64_t largest = expand(block.largest, path->sent.next());
   for (std::uint64_t marks = block.marks; marks != 0; marks &= marks - 1) {
     const std::uint64_t n = largest - static_cast<std::uint64_t>(std::countr_zero(marks));
-    if (path->sent.contains(n)) path->sent.at(sent_blocks, n).marked = true;
+    if (path->sent.contains(n)) path->sent.at(records_, n).marked = true;
   }
 }
 
-void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
-  Path* path = path_of(peer, ack.slot);
+void PathSet::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
+  Path* path = of(peer.paths, ack.slot);
   const bool is_gone = path == nullptr || path->generation != ack.generation;
-  if (is_gone) return static_cast<void>(++turn.counters.late_acknowledgements);
+  if (is_gone) return static_cast<void>(++turn_.counters.late_acknowledgements);
   const std::uint64_t largest = expand(ack.largest, path->sent.next());
-  if (!before(largest, path->sent.next())) return reporter.drop(DropReason::bad_field);
+  if (!before(largest, path->sent.next())) return reporter_.drop(DropReason::bad_field);
   if (before(largest, path->sent.base())) return;  // all of it is settled
 
   CongestionAck window_ack;
@@ -194,22 +187,22 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   const std::uint64_t from = before(path->sent.base(), path->oldest) && !path->lost_lately
                                  ? path->oldest
                                  : path->sent.base();
-  const Time newest = path->newest_departed(sent_blocks);
+  const Time newest = path->newest_departed(records_);
   for (std::uint64_t n = from; !before(largest, n); ++n) {
     const std::uint64_t back = largest - n;
     if (back >= reach || ((ack.bitmap[back / 64] >> (back % 64)) & 1) == 0) continue;
-    SentPacket& record = path->sent.at(sent_blocks, n);
+    SentPacket& record = path->sent.at(records_, n);
     if (record.state == SentPacket::State::acknowledged) continue;
-    nics[path->local_nic].reordering.note(newest - record.left());
+    nics_[path->local_nic].reordering.note(newest - record.left());
     full_probe |= record.full_probe;
-    newest_sent = later(newest_sent, earlier(record.left(), turn.now()));
+    newest_sent = later(newest_sent, earlier(record.left(), turn_.now()));
     if (record.state == SentPacket::State::in_flight) {
       window_ack.acked_bytes += record.wire_bytes;
       ++window_ack.acked_packets;
     }
     if (n == largest) {
       const Duration residence = nanoseconds(ack.residence_ns);
-      sample_newest(*this, peer, *path, record, sent_before, residence, window_ack);
+      sample_newest(peer, *path, record, sent_before, residence, window_ack);
     }
     sent_before = record.sent;
     acknowledge_packet(peer, *path, n, record);
@@ -221,7 +214,7 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       path->any_acked = true;
     }
     path->early = 0;
-    window_ack.now = turn.now();
+    window_ack.now = turn_.now();
     window_ack.round = path->response.smoothed();
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);
     path->window.on_ack(window_ack);
@@ -230,11 +223,11 @@ void Endpoint::Core::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
       path_heard(peer, *path, full_probe);
     }
     path->acked_in_turn = true;
-    path->advance_oldest(sent_blocks);
-    trim(*path, turn.now() - path->response.overdue(turn.granularity) * 2);
+    path->advance_oldest(records_);
+    trim_overdue(*path);
     if (path->oldest == path->sent.base()) path->lost_lately = false;
     arm_pto(*path);
-    senders.want(peer);
+    senders_.want(peer);
   }
 }
 

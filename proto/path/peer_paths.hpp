@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "proto/base/slab.hpp"
@@ -27,6 +28,21 @@ struct PeerPaths {
   std::uint8_t pair_count = 0;  // of PeerSlots::pairs
   std::uint8_t turn_slot = 0;   // where the next choice of a path begins
 };
+
+// Calls visit(slot) for each slot with a path, lowest first; a visit may bind and release any.
+template <class Visit>
+void for_each_bound(const PeerPaths& peer, Visit&& visit) {
+  for (std::uint32_t slot = 0; peer.bound >> slot != 0; ++slot) {
+    slot += static_cast<std::uint32_t>(std::countr_zero(std::uint32_t{peer.bound} >> slot));
+    visit(slot);
+  }
+}
+
+// Calls visit(path) for each path, as above.
+template <class Visit>
+void for_each_path(Slab<Path>& paths, const PeerPaths& peer, Visit&& visit) {
+  for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.indices[slot])); });
+}
 
 // Silence (§10). The peer would have taken out of its rings whatever was sent until `settled_sent`.
 // Whatever arrived by turn `doubt_turn` was sent until `doubt_sent`. A turn that began later and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verdicts that stand, and when the next judgement is due (docs/internals/protocol.md §10).
-// verdicts.hpp is the judgement itself; blame.cpp gathers its evidence.
+// verdicts.hpp is the judgement itself; path_judge.cpp gathers its evidence.
 //
 // A verdict is told once it has lasted for kHold and kLooks judgements. It stands until something
 // contradicts it; the loss of a witness is no contradiction.

@@ -126,25 +126,6 @@ inline void begin_epoch(Peer& peer, std::uint32_t slot) {
 // Prefetches a peer that is about to be used.
 inline void fetch(const Peer& peer) { prefetch(&peer, &peer.identity.remote_id); }
 
-// Calls visit(slot) for each slot with a path, lowest first; a visit may bind and release any.
-template <class Visit>
-void for_each_bound(const Peer& peer, Visit&& visit) {
-  for (std::uint32_t slot = 0; peer.paths.bound >> slot != 0; ++slot) {
-    slot += static_cast<std::uint32_t>(std::countr_zero(std::uint32_t{peer.paths.bound} >> slot));
-    visit(slot);
-  }
-}
-
-// Calls visit(path) for each path, as above.
-template <class Visit>
-void for_each_path(Slab<Path>& paths, const Peer& peer, Visit&& visit) {
-  for_each_bound(peer, [&](std::uint32_t slot) { visit(paths.at(peer.paths.indices[slot])); });
-}
-
-inline void fetch_paths(const Slab<Path>& paths, const Peer& peer) {
-  for_each_bound(peer, [&](std::uint32_t slot) { paths.fetch(peer.paths.indices[slot]); });
-}
-
 inline void set_unproven(Peer& peer, std::uint32_t slot) {
   if (peer.paths.indices[slot] == kNoIndex) {
     peer.paths.unproven = static_cast<std::uint16_t>(peer.paths.unproven | 1u << slot);

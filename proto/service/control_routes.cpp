@@ -18,7 +18,7 @@ void ControlRoutes::forget_slot(Peer& peer, std::uint32_t slot) {
 
 // Doubts the pair that control last went over: it brought no answer.
 void ControlRoutes::doubt_route(Peer& peer) {
-  for_each_path(paths_, peer, [&](const Path& path) {
+  for_each_path(paths_, peer.paths, [&](const Path& path) {
     if (pair_of(path) != peer.routes.sent_over) return;
     peer.routes.doubted = static_cast<std::uint16_t>(peer.routes.doubted | 1u << path.slot);
     peer.routes.doubted_at = coarse(turn_.now());
@@ -80,7 +80,7 @@ NicPair ControlRoutes::first_of(Peer& peer, Ways ways) {
   bool proven = false;   // a pair of this local NIC carries data
   bool down = false;     // one doesn't
   bool doubted = false;  // this pair
-  for_each_path(paths_, peer, [&](const Path& path) {
+  for_each_path(paths_, peer.paths, [&](const Path& path) {
     if (path.local_nic != last.local || ways != Ways::one) return;
     const bool is_up = path.state == PathState::up;
     (is_up ? proven : down) = true;
@@ -133,10 +133,10 @@ Routes ControlRoutes::plan(Peer& peer, Ways ways) {
     if (const auto other = other_route(peer, routes.first)) routes.add(*other);
   }
   if (ways == Ways::all) {
-    for_each_path(paths_, peer, [&](const Path& path) { routes.add(pair_of(path)); });
+    for_each_path(paths_, peer.paths, [&](const Path& path) { routes.add(pair_of(path)); });
     const NicPair more = next_pair(peer);
     bool bound = false;
-    for_each_path(paths_, peer, [&](const Path& path) { bound |= pair_of(path) == more; });
+    for_each_path(paths_, peer.paths, [&](const Path& path) { bound |= pair_of(path) == more; });
     if (!bound) routes.add(more);
   }
   return routes;

@@ -20,6 +20,7 @@
 #include "proto/message/allowance.hpp"
 #include "proto/message/incoming.hpp"
 #include "proto/path/path.hpp"
+#include "proto/path/receive_paths.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
 #include "proto/service/control_routes.hpp"
@@ -47,7 +48,7 @@ class Outbox {
     TouchedPeers& touched;
     PacketSender& sender;
     ControlRoutes& routes;
-    Slab<ReceivePath>& receive_paths;
+    ReceivePaths& receive_paths;
     Slab<IncomingMessage>& incoming;
     const Allowance& allowance;
     Solicitor& solicitor;

@@ -41,15 +41,15 @@ void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord
     known = records[i];
     const bool fits = takes_full_packets(peer, known);
     known.state = fits ? 1 : 0;
-    doubt_unbound(peer, i, false);
+    paths.doubt_unbound(peer, i, false);
     for (const std::uint32_t index : std::array(peer.paths.indices)) {
       if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
       Path& path = paths.at(index);
-      if (path.state != PathState::down) path_down(peer, path, Reason::moved);
+      if (path.state != PathState::down) paths.path_down(peer, path, Reason::moved);
       if (fits) path.probe_at = turn.now();
     }
   }
-  pair_anew(peer);
+  paths.pair_anew(peer);
 }
 
 }  // namespace hawser::proto

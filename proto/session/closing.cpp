@@ -13,6 +13,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -199,7 +200,7 @@ void Endpoint::Core::progress_closing() {
     return;
   }
   for_each_peer([&](Peer& peer) {
-    if (HalfOpenStrangers::contains(peer) && !pending(peer)) return give_back(peer);
+    if (HalfOpenStrangers::contains(peer) && !is_pending(peer)) return give_back(peer);
     if (peer.session.state == SessionState::ready && !peer.session.close_answered) {
       send_close(peer);  // the last word, whether it arrives or not
     }

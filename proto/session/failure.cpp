@@ -21,6 +21,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -39,7 +40,7 @@ void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
 // Whether the peer was still heard long after it last acknowledged anything of a send.
 template <class Core>
 bool answers_nothing(const Core& core, const Peer& peer) {
-  const Time since = peer.session.last_heard - core.patience_with(peer) / 4;
+  const Time since = peer.session.last_heard - patience_with(core.turn, peer) / 4;
   if (peer.silence.newest_acked_sent >= since) return false;
   bool any = false;
   peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
@@ -104,12 +105,9 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   descriptors.forget(peer);  // else it would be offered the descriptors that it frees
   fail_receives(peer, status);
   for (const std::uint32_t index : std::array(peer.paths.indices)) {
-    if (index != kNoIndex) release_path(peer, paths.at(index));
+    if (index != kNoIndex) paths.release_path(peer, paths.at(index));
   }
-  for (std::uint32_t& index : peer.paths.receiving) {
-    if (index != kNoIndex) receive_paths.free(index);
-    index = kNoIndex;
-  }
+  receive_paths.end_session(peer.paths);
   outbox.end_session(peer);
   if (peer.sends.table.is_open()) peer.sends.table.close();
   if (peer.receives.table.is_open()) peer.receives.table.close();
@@ -120,7 +118,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   if (senders.contains(peers, index)) senders.remove(peers, index);
   peer_timers.remove(index);
   touched.add(peer);
-  if (!verdicts.empty()) want_verdicts();
+  if (!verdicts.empty()) paths.want_verdicts();
   (void)peer_places.ended.push(id);  // a walk finds those without room here
   turn.progress();
 }

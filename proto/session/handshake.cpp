@@ -340,7 +340,7 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
     }
     enter_half_open(peer);
   }
-  if (was_ready) meet(peer, nic, far);
+  if (was_ready) paths.meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
     send_session(peer, wire::PacketType::welcome, control_routes.find_way(peer, {nic, far}),
                  said.sequence);

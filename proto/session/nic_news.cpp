@@ -29,6 +29,19 @@ constexpr std::uint32_t kWokenBurst = 32;
 constexpr Duration kWokenInterval = microseconds(500);
 }  // namespace
 
+void Endpoint::Core::take_nic_events() {
+  std::array<NicEvent, 8> batch;
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    for (std::size_t n = batch.size(); n == batch.size();) {
+      n = nics[nic].nic->events(batch);
+      for (std::size_t i = 0; i < n; ++i) {
+        local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
+      }
+      if (n > 0) notice_address(nic);
+    }
+  }
+}
+
 // Tells a peer of the changes of our NICs during its rest.
 void Endpoint::Core::tell_news(Peer& peer) {
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
@@ -46,7 +59,7 @@ void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
   ++local.sequence;
   local.changed = local.switched = ++news.count;
   if (!up) local.fell = news.count;
-  want_verdicts();
+  paths.want_verdicts();
   turn.emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
              .reason = Reason::driver,
              .nic = static_cast<std::uint8_t>(nic)});
@@ -100,11 +113,11 @@ void Endpoint::Core::hear_news(Peer& peer) {
       if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
       Path& path = paths.at(index);
       if (fell && path.state != PathState::down) {
-        path_down(peer, path, moved ? Reason::moved : Reason::driver);
+        paths.path_down(peer, path, moved ? Reason::moved : Reason::driver);
       }
       if (moved || (local.up && path.state == PathState::down)) path.probe_at = turn.now();
     }
-    doubt_unbound(peer, nic, true);
+    paths.doubt_unbound(peer, nic, true);
     any_moved |= moved;
     if (!is_newer(local.switched, known)) continue;
     any_switched = true;
@@ -113,7 +126,7 @@ void Endpoint::Core::hear_news(Peer& peer) {
   }
   if (any_switched) rearm(peer);
   if (!any_moved) return;
-  pair_anew(peer);
+  paths.pair_anew(peer);
   announce(peer);
 }
 

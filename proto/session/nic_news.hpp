@@ -23,9 +23,4 @@ struct NicNews {
   }
 };
 
-// Whether change `news` came after the change `known`.
-[[nodiscard]] constexpr bool is_newer(std::uint32_t news, std::uint32_t known) {
-  return static_cast<std::int32_t>(news - known) > 0;
-}
-
 }  // namespace hawser::proto

@@ -15,6 +15,7 @@
 #include "proto/session/places.hpp"
 
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -33,7 +34,7 @@ bool is_over(const Core& core, std::uint32_t index) {
   const Peer& peer = core.peers.at(index);
   const bool lives =
       peer.session.state != SessionState::failed && peer.session.state != SessionState::idle;
-  return !lives && peer.messages == 0 && !core.pending(peer);
+  return !lives && peer.messages == 0 && !is_pending(peer);
 }
 
 template <class Core>
@@ -82,7 +83,7 @@ bool is_left_alone(const Core& core, std::uint32_t index) {
   if (!core.peers.is_awake(index)) return false;
   const Peer& peer = core.peers.at(index);
   return peer.session.state == SessionState::answered && peer.session.call_at == kNever &&
-         !CallQueue::waits(peer) && !core.pending(peer) &&
+         !CallQueue::waits(peer) && !is_pending(peer) &&
          core.turn.now() - peer.session.last_heard >=
              milliseconds(core.turn.tunables.peer_timeout_ms);
 }
@@ -98,7 +99,7 @@ bool is_silent(const Core& core, std::uint32_t index) {
            core.turn.now() - peer.last_heard >= half + milliseconds(peer.absence_ms);
   }
   const Peer& peer = core.peers.at(index);
-  return peer.session.state == SessionState::ready && !core.pending(peer) &&
+  return peer.session.state == SessionState::ready && !is_pending(peer) &&
          core.turn.now() - peer.session.last_heard >= half + peer.session.remote_absence;
 }
 
@@ -140,7 +141,7 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
   if (peers.full()) (void)free_ended(*this);
   while (Peer* const oldest = peers.full() ? half_open.oldest() : nullptr) {
     if (oldest->handshake.calling_since > half_open_until) break;
-    if (pending(*oldest)) {
+    if (is_pending(*oldest)) {
       half_open.leave(*oldest);  // somebody has guessed its name
     } else {
       give_back(*oldest);
@@ -159,7 +160,7 @@ Peer* Endpoint::Core::make_peer(std::uint64_t remote_id, Time half_open_until) {
 
 // Forgets a stranger's peer that has led to nothing yet.
 void Endpoint::Core::give_back(Peer& peer) {
-  HAWSER_ASSERT(!peer.session.wanted && !pending(peer) &&
+  HAWSER_ASSERT(!peer.session.wanted && !is_pending(peer) &&
                 peer.session.state != SessionState::ready);
   end_calling(peer);
   forget(*this, peer, false);
@@ -168,7 +169,7 @@ void Endpoint::Core::give_back(Peer& peer) {
 void Endpoint::Core::enter_half_open(Peer& peer) {
   // A peer that had a session keeps its PeerId until that session is over.
   const bool is_known = peer.session.wanted || peer.identity.verified_counter != 0;
-  if (is_known || pending(peer)) return;
+  if (is_known || is_pending(peer)) return;
   if (half_open.enter(peer)) peer.handshake.calling_since = turn.now();
 }
 

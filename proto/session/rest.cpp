@@ -15,6 +15,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -40,10 +41,10 @@ bool fits(const NicAddress& address) {
 
 // Whether an UP path has awaited an answer in vain since `since`. Its timer may never show that:
 // packets sent there for the sake of other paths restart it, and these paths may be quicker.
-bool was_tried_in_vain(Path& path, SentBlockPool& blocks, Time since) {
+bool was_tried_in_vain(PathSet& paths, Path& path, Time since) {
   if (path.unanswered >= kTriedInVain) return true;
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
-    const SentPacket& record = path.sent.at(blocks, n);
+    const SentPacket& record = paths.record(path, n);
     if (record.state == SentPacket::State::in_flight) return record.sent <= since;
   }
   return false;
@@ -75,12 +76,12 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 // continues from there.
 bool Endpoint::Core::is_out_of_reach(Peer& peer) {
   if (peer.session.state != SessionState::ready ||
-      turn.now() - peer.session.last_heard < patience_with(peer))
+      turn.now() - peer.session.last_heard < patience_with(turn, peer))
     return false;
   bool any_works = false;
-  const Time since = turn.now() - patience_with(peer);
-  for_each_path(peer, [&](Path& path) {
-    any_works |= path.state == PathState::up && !was_tried_in_vain(path, sent_blocks, since);
+  const Time since = turn.now() - patience_with(turn, peer);
+  paths.for_each(peer.paths, [&](Path& path) {
+    any_works |= path.state == PathState::up && !was_tried_in_vain(paths, path, since);
   });
   return peer.session.announcing || !any_works;
 }
@@ -90,7 +91,7 @@ bool Endpoint::Core::is_out_of_reach(Peer& peer) {
 // would probe again.)
 bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
   if (path.state == PathState::up) return path.packets_in_flight == 0;
-  return is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
+  return paths.is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
 }
 
 namespace {
@@ -147,7 +148,7 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   peer.session.rest_at = kNever;
   const bool ended =
       peer.session.state == SessionState::ready || peer.session.state == SessionState::failed;
-  if (!ended || closing || pending(peer)) return false;
+  if (!ended || closing || is_pending(peer)) return false;
   // Packets on their way would only wake it.
   const Duration quiet =
       std::max(milliseconds(turn.tunables.rest_after_ms), peer.response.overdue(turn.granularity));
@@ -160,7 +161,7 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   RestingPeer record;
   if (!is_settled(peer)) {
     if (peer.session.state == SessionState::ready &&
-        turn.now() - peer.session.last_heard >= patience_with(peer)) {
+        turn.now() - peer.session.last_heard >= patience_with(turn, peer)) {
       probe_best_path(peer);  // is it only that nobody has asked?
     }
     // Only a call changes that.
@@ -288,15 +289,10 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
     table_blocks.withhold(kBlocksToWake);
     descriptors.forget(peer);
     for (const std::uint32_t path : std::array(peer.paths.indices)) {
-      if (path != kNoIndex) release_path(peer, paths.at(path));
+      if (path != kNoIndex) paths.release_path(peer, paths.at(path));
     }
     for (std::uint32_t slot = 0; slot < kMaxPaths; ++slot) begin_epoch(peer, slot);
-    for (const std::uint32_t path : peer.paths.receiving) {
-      if (path == kNoIndex) continue;
-      peer.slots.receive_generations[receive_paths.at(path).slot] =
-          receive_paths.at(path).generation;
-      receive_paths.free(path);
-    }
+    receive_paths.rest(peer);
     peer.sends.table.close();
     peer.receives.table.close();
   }
@@ -318,7 +314,7 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   ++turn.counters.peers_woken;
   touched.add(peer);
   if (peer.session.state == SessionState::failed) return peer;
-  if (!verdicts.empty()) want_verdicts();
+  if (!verdicts.empty()) paths.want_verdicts();
   table_blocks.release(kBlocksToWake);
   bool opened = peer.sends.table.open(table_blocks, peer.sends.next_number) &&
                 peer.receives.table.open(table_blocks, peer.receives.remote_floor);
@@ -329,8 +325,8 @@ Peer& Endpoint::Core::wake(std::uint32_t index) {
   }
   HAWSER_ASSERT(opened);  // these blocks were withheld
   const bool has_news = record.nic_news != news.count;
-  pair_nics(peer);
-  reopen_paths(peer, record.nic_news);
+  paths.pair_nics(peer);
+  paths.reopen_paths(peer, record.nic_news);
   if (has_news) tell_news(peer);
   return peer;
 }

@@ -14,6 +14,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
+#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -50,7 +51,7 @@ void Endpoint::Core::learn_nics(Peer& peer, std::span<const wire::NicRecord> rec
   }
   peer.session.remote_nics = static_cast<std::uint32_t>(records.size());
   peer.identity.remote_nic_sequences.fill(0);
-  pair_nics(peer);
+  paths.pair_nics(peer);
 }
 
 namespace {
@@ -163,13 +164,6 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   return true;
 }
 
-namespace {
-bool any_operation(const Peer& peer) {
-  return peer.open_sends + peer.receives.open + peer.receives.posted + peer.receives.half_messages >
-         0;
-}
-}  // namespace
-
 void Endpoint::Core::become_ready(Peer& peer) {
   half_open.leave(peer);
   end_calling(peer);
@@ -185,8 +179,8 @@ void Endpoint::Core::become_ready(Peer& peer) {
              .peer = peers.id_of(peer),
              .endpoint_id = peer.identity.remote_id});
   peer.paths.nic_news = news.newest();  // these paths know the NICs as they are
-  open_paths(peer);
-  if (!verdicts.empty()) want_verdicts();
+  paths.open_paths(peer);
+  if (!verdicts.empty()) paths.want_verdicts();
   // The handshake may have left before a NIC changed.
   if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
@@ -203,20 +197,6 @@ void Endpoint::Core::become_ready(Peer& peer) {
   turn.progress();
 }
 
-bool Endpoint::Core::pending(const Peer& peer) const {
-  if (any_operation(peer) || peer.session.questioned) return true;
-  // Or some message beyond a missing one has arrived.
-  return peer.receives.table.is_open() &&
-         peer.receives.table.size() > peer.receives.next_to_process - peer.receives.remote_floor;
-}
-
-// How long the peer may be silent: it may be away for as long as it announced. A peer that only has
-// to prove that it lives gets half of the timeout, because somebody waits for its place.
-Duration Endpoint::Core::patience_with(const Peer& peer) const {
-  const int part = peer.session.questioned && !any_operation(peer) ? 2 : 1;
-  return milliseconds(turn.tunables.peer_timeout_ms) / part + peer.session.remote_absence;
-}
-
 // Time during which this end was away does not count as silence of the peer. Packets from the peer
 // don't count while nothing large reaches it. A peer that only has to prove that it lives must also
 // have been silent for the whole timeout.
@@ -225,7 +205,7 @@ Time Endpoint::Core::gives_up_at(const Peer& peer) const {
                      peer.session.last_heard);
   if (peer.session.small_only_since != Time{})
     since = earlier(since, peer.session.small_only_since);
-  const Duration patience = patience_with(peer);
+  const Duration patience = patience_with(turn, peer);
   const Duration whole = milliseconds(turn.tunables.peer_timeout_ms) + peer.session.remote_absence;
   Time at = since + patience;
   if (patience < whole) at = later(at, peer.session.last_heard + whole);
@@ -259,13 +239,13 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   // The peer was heard since then; before that nothing was pending.
   if (peer.session.pending_since != Time{} && peer.session.last_heard > peer.session.pending_since)
     peer.session.questioned = false;
-  if (!pending(peer)) {
+  if (!is_pending(peer)) {
     peer.session.pending_since = peer.session.small_only_since = peer.session.stall_at = Time{};
     peer.session.keepalive_at = kNever;
     return;
   }
   watch_progress(peer);
-  const Duration timeout = patience_with(peer);
+  const Duration timeout = patience_with(turn, peer);
   if (peer.session.pending_since == Time{}) {
     peer.session.pending_since = turn.now();
     peer.session.timeout_put_off = false;
@@ -291,15 +271,15 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
   peer.session.keepalive_at = turn.now() + timeout / 8;
   if (probe_best_path(peer, false)) return;
   // All bound paths have been asked, and are silent.
-  if (Path* more = bind_next(peer, false)) {
-    if (more->state == PathState::up && send_probe(peer, *more, false)) arm_pto(*more);
+  if (Path* more = paths.bind_next(peer, false)) {
+    if (more->state == PathState::up && paths.send_probe(peer, *more, false)) paths.arm_pto(*more);
     return;
   }
   probe_best_path(peer, true);
   for (const std::uint32_t index : std::array(peer.paths.indices)) {
     if (index == kNoIndex) continue;
     const Path& path = paths.at(index);
-    if (path.state == PathState::up) bridge(peer, path.local_nic, path.remote_nic, true);
+    if (path.state == PathState::up) paths.bridge(peer, path.local_nic, path.remote_nic, true);
   }
 }
 
@@ -307,7 +287,7 @@ void Endpoint::Core::watch_liveness(Peer& peer) {
 // too, in turn.
 bool Endpoint::Core::probe_best_path(Peer& peer, bool again) {
   Path* best = nullptr;
-  for_each_path(peer, [&](Path& path) {
+  paths.for_each(peer.paths, [&](Path& path) {
     const auto rank = [again](const Path& one) {
       return std::tuple(one.state, one.packets_in_flight > 0, again ? one.last_departed : Time{},
                         one.unanswered);
@@ -315,7 +295,7 @@ bool Endpoint::Core::probe_best_path(Peer& peer, bool again) {
     if (best == nullptr || rank(path) < rank(*best)) best = &path;
   });
   if (best == nullptr || (best->packets_in_flight > 0 && !again)) return false;
-  if (send_probe(peer, *best, false)) arm_pto(*best);
+  if (paths.send_probe(peer, *best, false)) paths.arm_pto(*best);
   return true;
 }
 

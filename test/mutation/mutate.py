@@ -27,7 +27,7 @@ import cpp_text  # noqa: E402
 # sim/ is compiled with the original of these headers, so they must not change here.
 AS_THEY_ARE = {"base/assert.hpp", "base/random.hpp", "base/time.hpp", "endpoint.hpp", "nic.hpp"}
 # Files whose output people read, and which the protocol does not depend on.
-NOT_MECHANICALLY = {"endpoint/trace.cpp", "wire/dump.cpp", "endpoint/report.cpp", "path/blame.cpp",
+NOT_MECHANICALLY = {"endpoint/trace.cpp", "wire/dump.cpp", "endpoint/report.cpp", "path/path_judge.cpp",
                     "path/verdicts.cpp", "base/assert.cpp", "wire/checksum.cpp"}
 OBSERVES = re.compile(r"(\+\+)?counters\.|\(?tracing\(\)|trace\w*\(|TraceRecord|(record|made)\.(detail|cause|bytes|message|fragment) = ")
 OPERATORS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " == ": " != ",

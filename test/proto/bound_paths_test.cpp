@@ -18,7 +18,7 @@ void release(Peer& peer, std::uint32_t slot) {
 
 std::vector<std::uint32_t> visited(const Peer& peer) {
   std::vector<std::uint32_t> slots;
-  for_each_bound(peer, [&](std::uint32_t slot) { slots.push_back(slot); });
+  for_each_bound(peer.paths, [&](std::uint32_t slot) { slots.push_back(slot); });
   return slots;
 }
 
@@ -37,7 +37,7 @@ TEST_CASE("for_each_bound: a visit may bind and release any", "[peer]") {
   Peer peer;
   for (const std::uint32_t slot : {2u, 3u, 15u}) bind(peer, slot);
   std::vector<std::uint32_t> slots;
-  for_each_bound(peer, [&](std::uint32_t slot) {
+  for_each_bound(peer.paths, [&](std::uint32_t slot) {
     slots.push_back(slot);
     release(peer, slot);
     if (slot == 2) release(peer, 3);

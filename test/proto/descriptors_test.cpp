@@ -5,6 +5,7 @@
 #include <set>
 
 #include "proto/message/finished_entry.hpp"
+#include "proto/service/reporter.hpp"
 #include "test/proto/sending.hpp"
 
 namespace hawser::proto {
@@ -13,7 +14,9 @@ namespace {
 // Two peers that send messages, and a limit of two descriptors.
 struct Flooded : Sending {
   Slab<Path> paths{4};
-  Slab<ReceivePath> receive_paths{4};
+  Slab<OutgoingMessage> outgoing{4};
+  Reporter reporter{turn, peers, outgoing};
+  ReceivePaths receive_paths{turn, reporter, 4};
   Slab<IncomingMessage> incoming{4};
   MessageTablePool numbers{8};
   Allowance allowance;

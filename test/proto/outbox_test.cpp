@@ -6,7 +6,9 @@
 #include <map>
 #include <vector>
 
+#include "proto/base/sequence.hpp"
 #include "proto/message/finished_entry.hpp"
+#include "proto/service/reporter.hpp"
 #include "test/proto/sending.hpp"
 
 namespace hawser::proto {
@@ -38,10 +40,12 @@ struct Said {
   void operator()(const wire::NicStateBlock& block) { nics.push_back(block); }
 };
 
-// An outbox, and a READY peer that has one receive path.
+// An outbox, and a READY peer that gets a receive path by its first packet.
 struct Owing : Sending, Solicitor {
   Slab<Path> paths{4};
-  Slab<ReceivePath> receive_paths{4};
+  Slab<OutgoingMessage> outgoing{4};
+  Reporter reporter{turn, peers, outgoing};
+  ReceivePaths receive_paths{turn, reporter, 4};
   Slab<IncomingMessage> incoming{4};
   BlockPool bitmap_blocks{8, 8};
   MessageTablePool numbers{8};
@@ -59,9 +63,6 @@ struct Owing : Sending, Solicitor {
     peer.paths.receiving.fill(kNoIndex);
     peer.session.state = SessionState::ready;
     REQUIRE(peer.receives.table.open(numbers, 0));
-    SlabId id;
-    path = receive_paths.try_allocate(id);
-    peer.paths.receiving[0] = id.index;
     next_turn(milliseconds(2));
   }
   ~Owing() {
@@ -83,7 +84,13 @@ struct Owing : Sending, Solicitor {
   void arrive(std::uint64_t number, std::uint8_t flags = 0, bool overtaken = false) {
     wire::CommonHeader header{};
     header.flags = flags;
-    if (path->window.insert(number).arrival != PathWindow::Arrival::fresh) {
+    header.path_number = to_wire(number);
+    wire::PacketView packet;
+    packet.header = &header;
+    const ReceivePaths::Arrival arrival = receive_paths.note(peer, 0, packet, false);
+    REQUIRE(arrival.path != nullptr);
+    path = arrival.path;
+    if (!arrival.is_new) {
       outbox.acknowledge_again(peer, *path);
     } else {
       outbox.acknowledge(peer, *path, header, overtaken);
