@@ -62,7 +62,8 @@ static_assert(same(hawser::Reason::none, HAWSER_REASON_NONE) &&
               same(hawser::Reason::unheard, HAWSER_REASON_UNHEARD) &&
               same(hawser::Reason::one_way, HAWSER_REASON_ONE_WAY) &&
               same(hawser::Reason::nics_down, HAWSER_REASON_NICS_DOWN) &&
-              same(hawser::Reason::stale_epoch, HAWSER_REASON_STALE_EPOCH));
+              same(hawser::Reason::stale_epoch, HAWSER_REASON_STALE_EPOCH) &&
+              same(hawser::Reason::gave_up, HAWSER_REASON_GAVE_UP));
 static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
               same(hawser::TraceKind::packet_retransmitted, HAWSER_TRACE_PACKET_RETRANSMITTED) &&
               same(hawser::TraceKind::packet_received, HAWSER_TRACE_PACKET_RECEIVED) &&
@@ -83,7 +84,7 @@ static_assert(same(hawser::TraceKind::packet_sent, HAWSER_TRACE_PACKET_SENT) &&
               same(hawser::TraceKind::message_status, HAWSER_TRACE_MESSAGE_STATUS) &&
               same(hawser::TraceKind::send_completed, HAWSER_TRACE_SEND_COMPLETED) &&
               same(hawser::TraceKind::receive_completed, HAWSER_TRACE_RECEIVE_COMPLETED));
-static_assert(same(hawser::Reason::count_, HAWSER_REASON_STALE_EPOCH + 1) &&
+static_assert(same(hawser::Reason::count_, HAWSER_REASON_GAVE_UP + 1) &&
                   same(hawser::TraceKind::count_, HAWSER_TRACE_RECEIVE_COMPLETED + 1) &&
                   same(hawser::Event::Kind::count_, HAWSER_PEER_REFUSED + 1),
               "hawser.h lacks an enumerator");

@@ -72,7 +72,11 @@ namespace hawser {
   X(nics_down, "every NIC of this endpoint is down: check its links (`ip link`, `rdma link`)")     \
   X(stale_epoch,                                                                                   \
     "the peer has a session with another process that has this endpoint's id and no lower epoch: " \
-    "give each process its own id, and a restarted process a higher epoch")
+    "give each process its own id, and a restarted process a higher epoch")                        \
+  X(gave_up,                                                                                       \
+    "the peer lives, but has given up this session: most likely it did not hear this endpoint "    \
+    "for "                                                                                         \
+    "its peer_timeout")
 
 enum class Reason : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

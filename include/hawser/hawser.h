@@ -523,7 +523,8 @@ enum {
   HAWSER_REASON_UNHEARD,
   HAWSER_REASON_ONE_WAY,
   HAWSER_REASON_NICS_DOWN,
-  HAWSER_REASON_STALE_EPOCH
+  HAWSER_REASON_STALE_EPOCH,
+  HAWSER_REASON_GAVE_UP
 };
 /* "nic_down", "driver" and a sentence, ...; "?" for other values. The strings are static. */
 const char* hawser_event_name(hawser_event_kind kind);

@@ -30,8 +30,9 @@ enum class Status : std::uint8_t {
   cancelled,
   // Completion: the handshake did not finish within peer_timeout. No byte was delivered.
   peer_unreachable,
-  // Completion: no path answered for peer_timeout. Here and in the statuses below, a send may have
-  // arrived if Completion::outcome_unknown is set; otherwise it surely has not.
+  // Completion: no path answered for peer_timeout, or the peer has given up the session because it
+  // heard nothing of this end. Here and in the statuses below, a send may have arrived if
+  // Completion::outcome_unknown is set; otherwise it surely has not.
   peer_timeout,
   // Completion: the peer came back as a new incarnation.
   peer_restarted,

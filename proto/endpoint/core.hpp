@@ -203,7 +203,8 @@ struct Endpoint::Core : private PathUser {
   void wake_all();
 
   // ---- failure.cpp
-  void fail_peer(Peer& peer, Status status);
+  // `of_timeout`: the reason of a peer_timeout, if the evidence here doesn't give it.
+  void fail_peer(Peer& peer, Status status, Reason of_timeout = Reason::none);
   void fail_receives(Peer& peer, Status status);
   void drop_held(Peer& peer);
   void forget_failed(Peer& peer);
@@ -290,6 +291,7 @@ struct Endpoint::Core : private PathUser {
   [[nodiscard]] bool take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id);
   void give_back_unmatched(IncomingMessage& message);
+  [[nodiscard]] bool may_enter(const Peer& peer, std::uint64_t number) const;
   void on_data(Peer& peer, const wire::PacketView& packet);
   void on_granted(Peer& peer, const wire::PacketView& packet);
   void on_envelope(Peer& peer, const wire::PacketView& packet);

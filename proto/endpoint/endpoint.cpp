@@ -197,6 +197,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
     core.call_elsewhere(*peer, to.nic_records());
   }
   core.want_session(*peer);
+  if (peer->session.state == SessionState::idle) return Status::again;
   peer->session.used_at = core.turn.now();
   core.touched.add(*peer);
   peer_id = core.peers.id_of(*peer);
@@ -281,11 +282,13 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
     claimed = core.claimed(request.claimed);
     if (claimed == nullptr) return Status::unknown_operation;
   } else if (request.peer != kAnyPeer) {
-    const Peer* peer = core.used_peer(request.peer);
+    Peer* peer = core.used_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
-    if (peer->session.state == SessionState::failed &&
+    if (peer->session.state != SessionState::ready &&
         core.matching.probe(request.peer, request.channel, request.tag, request.mask) == nullptr) {
-      return peer->session.failure;
+      if (peer->session.state == SessionState::failed) return peer->session.failure;
+      core.want_session(*peer);  // else nothing would end the wait for a peer that dies now
+      if (peer->session.state == SessionState::idle) return Status::again;
     }
   }
   if (!core.turn.operations.is_free(request.operation)) return without_slot(request.operation);

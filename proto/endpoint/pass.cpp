@@ -317,7 +317,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
     Peer& peer = peers.at(touched.pop_front(peers));
     watch_liveness(peer);
     if (consider_rest(peer)) continue;
-    if (const auto since = paths.tend(peer)) receive_paths.forget_idle(peer, *since);
+    if (const auto since = paths.tend(peer)) receive_paths.forget_idle(peer.paths, *since);
     rearm(peer);
   }
   sender.flush();

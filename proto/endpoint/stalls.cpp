@@ -30,7 +30,9 @@ Reason awaited(const OutgoingMessage& message, bool any_acknowledged) {
 
 Reason awaited(const IncomingMessage& message) {
   if (!message.processed) return Reason::awaits_message;
-  const bool is_due = message.arrived.claimed() < message.may_come && !message.no_room;
+  // Without room for it, its sender waits for a grant, which a receive brings.
+  const bool waits_for_receive = message.no_room && message.granted == 0;
+  const bool is_due = message.arrived.claimed() < message.may_come && !waits_for_receive;
   return is_due ? Reason::awaits_fragments : Reason::none;
 }
 
@@ -41,9 +43,13 @@ void Endpoint::Core::watch_progress(Peer& peer) {
   if (turn.now() < peer.session.stall_at) return;
   const Duration patience = patience_with(turn, peer);
   const bool first = peer.session.stall_at == Time{};
+  // An end that was away itself, or doesn't hear the peer, can't judge yet. Keepalives go out only
+  // after such a silence, so the look waits for their answer.
+  if (!first && (turn.is_late() || turn.now() - peer.session.last_heard > patience / kLooks)) {
+    return;
+  }
   peer.session.stall_at = turn.now() + patience / kLooks;
-  // An end that was away itself, or doesn't hear the peer, can't judge.
-  if (first || turn.is_late() || turn.now() - peer.session.last_heard > patience / kLooks) return;
+  if (first) return;
   const Time since = turn.now() - (patience + turn.absence().since(turn.now() - patience));
   std::int32_t longest = coarse_since(coarse(since), turn.now());
   Reason reason = Reason::none;

@@ -44,11 +44,21 @@ void Endpoint::Core::on_floor(Peer& peer, std::uint32_t wire_floor) {
   const std::uint64_t floor = expand(wire_floor, peer.receives.remote_floor);
   if (!before(peer.receives.remote_floor, floor)) return;
   if (before(peer.receives.next_to_process, floor)) return reporter.drop(DropReason::bad_field);
+  const auto may_pass = [&](std::uint64_t number) {
+    const auto entry = peer.receives.table.get(number);
+    return !entry || is_finished_entry(*entry) || incoming.at(*entry).arrived.complete();
+  };
+  // The number that refused the last floor most likely refuses this one. Without it, one packet
+  // after the other could cost a walk over all numbers.
+  std::uint64_t& refused = peer.receives.refused_floor;
+  if (!before(refused, peer.receives.remote_floor) && before(refused, floor) &&
+      !may_pass(refused)) {
+    return reporter.drop(DropReason::bad_field);
+  }
   for (std::uint64_t n = peer.receives.remote_floor; n != floor; ++n) {
-    const auto entry = peer.receives.table.get(n);
-    if (entry && !is_finished_entry(*entry) && !incoming.at(*entry).arrived.complete()) {
-      return reporter.drop(DropReason::bad_field);
-    }
+    if (may_pass(n)) continue;
+    refused = n;
+    return reporter.drop(DropReason::bad_field);
   }
   peer.receives.remote_floor = floor;
   peer.receives.table.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
@@ -110,6 +120,14 @@ void Endpoint::Core::give_back_unmatched(IncomingMessage& message) {
   descriptors.give_back(peers.at(message.peer), std::exchange(message.in_reserve, false));
 }
 
+// Numbers far apart take a block each. A peer that sends such numbers leaves half of all blocks to
+// the others: to their sends, and to new sessions. The floor's block has one of its own, so each
+// number is entered in its turn.
+bool Endpoint::Core::may_enter(const Peer& peer, std::uint64_t number) const {
+  return !peer.receives.table.needs_block(number) ||
+         table_blocks.available() > table_blocks.capacity() / 2;
+}
+
 IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope) {
   if (!fits_in_fragments(envelope.length(), peer.session.fragment_bytes)) {
@@ -139,7 +157,7 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
   message->may_come =
       unscheduled_fragments(message->bytes, message->fragments, peer.session.fragment_bytes,
                             peer.identity.remote_unscheduled, message->hint);
-  if (!message->arrived.start(bitmap_blocks, message->fragments) ||
+  if (!message->arrived.start(bitmap_blocks, message->fragments) || !may_enter(peer, number) ||
       !peer.receives.table.set(number, id.index)) {
     free_incoming(*message);
     reporter.drop(DropReason::no_descriptor);
@@ -226,7 +244,8 @@ void Endpoint::Core::on_cancel(Peer& peer, const wire::PacketView& packet) {
 // with its status.
 void Endpoint::Core::bury(Peer& peer, std::uint64_t number) {
   constexpr auto kStatus = wire::MessageStatus::cancelled;
-  if (!peer.receives.table.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
+  if (!may_enter(peer, number) ||
+      !peer.receives.table.set(number, kFinishedEntry | static_cast<std::uint32_t>(kStatus))) {
     return reporter.drop(DropReason::no_descriptor);  // the sender asks again
   }
   outbox.add_status(peer, number, kStatus);

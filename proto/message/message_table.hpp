@@ -72,6 +72,10 @@ class MessageTable {
     if (block.present == ~std::uint64_t{0} && is_folded(value)) fold(number, block, value);
     return true;
   }
+  // Whether set would take a block from the pool, other than the one withheld for the floor.
+  [[nodiscard]] bool needs_block(std::uint64_t number) const {
+    return is_open() && in_window(number) && !is_front(number) && block_of(number) == kNoIndex;
+  }
   // The number is in the window and has no entry, and set would surely succeed.
   [[nodiscard]] bool has_place_for(std::uint64_t number) const {
     if (!is_open() || !in_window(number)) return false;

@@ -28,6 +28,7 @@ struct PeerSends {
 struct PeerReceives {
   std::uint64_t remote_floor = 0;
   std::uint64_t next_to_process = 0;
+  std::uint64_t refused_floor = 0;  // the incomplete number that the last refused floor would pass
   MessageTable table;
   std::uint32_t patience_eighths = 8;  // detection intervals are scaled by it: 8 is 1
   std::uint32_t active_epoch = 0;      // when it last sent data, for the allowance

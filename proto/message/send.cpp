@@ -173,8 +173,16 @@ void Endpoint::Core::cancel_refused(Peer& peer, OutgoingMessage& message) {
   consider_asking(message);
 }
 
+namespace {
+// The most numbers that the statuses of one packet may name. Senders ask again about the others.
+constexpr std::uint64_t kMostStatuses = 4 * wire::kMaxStatusRun;
+}  // namespace
+
 void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
+  std::uint64_t left = kMostStatuses;
   for (const wire::StatusEntry& entry : view.entries) {
+    if (entry.run > left) break;
+    left -= entry.run;
     const std::uint64_t first = expand(entry.message, peer.sends.next_number);
     // A status of messages that were never sent: believe nothing of it.
     if (before(peer.sends.next_number, first + entry.run)) {

@@ -305,22 +305,27 @@ std::uint32_t PathSet::count_answering(Peer& peer) {
 std::optional<Time> PathSet::tend(Peer& peer) {
   if (peer.session.state != SessionState::ready) return std::nullopt;
   const std::uint32_t answering = count_answering(peer);
-  if (answering < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count)) {
-    Path* path = bind_next(peer, answering > 0);
-    if (path == nullptr || path->state != PathState::up) return std::nullopt;
-    peer.paths.crowded_at = turn_.now();
-    bool awaited = false;
-    for_each(peer.paths, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
-    if (awaited && send_probe(peer, *path, false)) arm_pto(*path);
-    senders_.want(peer);
-    return std::nullopt;
-  }
+  const bool lacks_paths = answering < std::min<std::uint32_t>(kHomePaths, peer.paths.pair_count);
+  if (lacks_paths) bind_for_repair(peer, answering > 0);
   if (turn_.now() < peer.paths.trim_at) return std::nullopt;
   const Duration quiet = std::max(milliseconds(turn_.tunables.rest_after_ms), kLeastIdle);
   const Time since = turn_.now() - quiet;
   // While a path to release has something in flight, every turn looks at it again.
-  if (release_idle(peer, since, answering)) peer.paths.trim_at = turn_.now() + quiet / 4;
+  if (lacks_paths || release_idle(peer, since, answering)) {
+    peer.paths.trim_at = turn_.now() + quiet / 4;
+  }
   return since;
+}
+
+// Fewer paths answer than a peer should have.
+void PathSet::bind_for_repair(Peer& peer, bool proven_only) {
+  Path* path = bind_next(peer, proven_only);
+  if (path == nullptr || path->state != PathState::up) return;
+  peer.paths.crowded_at = turn_.now();
+  bool awaited = false;
+  for_each(peer.paths, [&](const Path& other) { awaited |= other.packets_in_flight > 0; });
+  if (awaited && send_probe(peer, *path, false)) arm_pto(*path);
+  senders_.want(peer);
 }
 
 // Releases paths that were not needed since `since`, as a rest would. False: some of them are busy.

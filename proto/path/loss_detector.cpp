@@ -35,8 +35,8 @@ namespace hawser::proto {
 
 namespace {
 
-constexpr std::uint8_t kMostLargeLost = 255;  // of large packets lost in a row
-constexpr std::uint8_t kPatientRounds = 3;    // rounds without an ack before other paths are tried
+constexpr std::uint8_t kMostLargeLost = 15;  // of large packets lost in a row
+constexpr std::uint8_t kPatientRounds = 3;   // rounds without an ack before other paths are tried
 // The limits of large packets lost in a row, and of their rounds, while small ones arrive.
 constexpr std::uint32_t kLargeLost = 8;
 constexpr std::uint32_t kLargeRounds = 3;

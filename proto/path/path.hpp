@@ -76,10 +76,11 @@ struct alignas(kCacheLine) Path {
   std::uint16_t tried = 0;
   std::uint32_t ce_count = 0;           // as last reported
   std::uint16_t packets_in_flight = 0;  // up to kPathNumbers
-  // Large packets lost since one arrived, and the rounds in which they were lost, up to 255 each. A
+  // Large packets lost since one arrived, and the rounds in which they were lost, up to 15 each. A
   // round has the packets that were sent after the losses of the round before were known.
-  std::uint8_t large_lost = 0;
-  std::uint8_t large_rounds = 0;
+  std::uint8_t large_lost : 4 = 0;
+  std::uint8_t large_rounds : 4 = 0;
+  std::uint8_t proven_epoch = 0;  // the last order_epoch in which reordering was proven
   Time large_lost_at{};
 
   SentPackets sent;
@@ -144,6 +145,11 @@ struct NicPair {
   std::uint8_t remote : 4 = 0;
   friend constexpr bool operator==(const NicPair&, const NicPair&) = default;
 };
+
+// The path numbers, counted in units of as many as may be in flight. It wraps.
+[[nodiscard]] constexpr std::uint8_t order_epoch(std::uint64_t path_number) {
+  return static_cast<std::uint8_t>(path_number / kPathNumbers);
+}
 
 [[nodiscard]] inline NicPair pair_of(const Path& path) { return {path.local_nic, path.remote_nic}; }
 

@@ -19,6 +19,7 @@ namespace hawser::proto {
 
 namespace {
 
+constexpr std::uint8_t kOrderedAgain = 4;       // order_epochs
 constexpr std::uint32_t kMostReclaimed = 1024;  // paths looked at when records are short
 constexpr Duration kForgetTurns = milliseconds(60'000);
 constexpr std::int64_t kFirstSample = 128;  // the first sample counts up to patience / this
@@ -118,7 +119,10 @@ void PathSet::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, S
     packet.state = SentPacket::State::acknowledged;
     packet.departed = packet.sent;  // the earliest possible time
     if (packet.message != kNoIndex) user_.packet_came_late(peer, packet);
-    if (packet.lost_by_order) path.reordering_proven = true;
+    if (packet.lost_by_order) {
+      path.reordering_proven = true;
+      path.proven_epoch = order_epoch(number);
+    }
     return;
   }
   // Not overtaken if no later packet had arrived when the previous acknowledgement was written.
@@ -170,6 +174,15 @@ void PathSet::on_path_marks(Peer& peer, const wire::PathMarksBlock& block) {
   }
 }
 
+void PathSet::note_largest(Path& path, std::uint64_t largest) {
+  if (path.any_acked && !before(path.largest_acked, largest)) return;
+  path.largest_acked = largest;
+  path.any_acked = true;
+  // A way that has kept the order for so long is believed to keep it again.
+  const auto kept = static_cast<std::uint8_t>(order_epoch(largest) - path.proven_epoch);
+  if (kept >= kOrderedAgain) path.reordering_proven = false;
+}
+
 void PathSet::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   Path* path = of(peer.paths, ack.slot);
   const bool is_gone = path == nullptr || path->generation != ack.generation;
@@ -209,10 +222,7 @@ void PathSet::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   }
   if (newest_sent != Time{}) {
     peer.silence.newest_acked_sent = later(peer.silence.newest_acked_sent, newest_sent);
-    if (!path->any_acked || before(path->largest_acked, largest)) {
-      path->largest_acked = largest;
-      path->any_acked = true;
-    }
+    note_largest(*path, largest);
     path->early = 0;
     window_ack.now = turn_.now();
     window_ack.round = path->response.smoothed();

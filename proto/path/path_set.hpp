@@ -196,6 +196,7 @@ class PathSet {
   Path* bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local, std::uint8_t remote_nic);
   [[nodiscard]] CongestionController fresh_window(const Peer& peer, std::size_t local) const;
   [[nodiscard]] Path* bind_for_data(Peer& peer);
+  void bind_for_repair(Peer& peer, bool proven_only);
   [[nodiscard]] std::uint32_t count_answering(Peer& peer);
   [[nodiscard]] bool release_idle(Peer& peer, Time since, std::uint32_t answering);
 
@@ -233,6 +234,7 @@ class PathSet {
   void sample_newest(Peer& peer, Path& path, const SentPacket& record, Time sent_before,
                      Duration residence, CongestionAck& window_ack);
   void sample_response(Peer& peer, Path& path, Duration rtt, Duration residence, bool prompt);
+  static void note_largest(Path& path, std::uint64_t largest);
   void acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, SentPacket& packet);
 
   // ---- probe_timeouts.cpp

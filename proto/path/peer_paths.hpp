@@ -66,7 +66,6 @@ struct PeerSlots {
   std::array<std::uint8_t, kMaxPaths> generations{};
   std::array<std::uint8_t, kMaxPaths> epochs{};  // of path numbers, in which slots began
   std::uint64_t path_start = 0;                  // the first number of newly bound paths
-  std::array<std::uint8_t, kMaxPaths> receive_generations{};  // known before its rest; 0: none
   std::uint64_t first_remote_number = 0;
 };
 

@@ -17,11 +17,6 @@ ReceivePaths::Arrival ReceivePaths::note(Peer& peer, std::size_t nic,
   const std::uint8_t slot = header.slot & 15;
   std::uint32_t& index = peer.paths.receiving[slot];
   if (index == kNoIndex) {
-    const std::uint8_t known = peer.slots.receive_generations[slot];
-    if (known != 0 && static_cast<std::int8_t>(header.generation - known) < 0) {
-      reporter_.drop(DropReason::stale_path);
-      return {};
-    }
     SlabId id;
     ReceivePath* fresh = paths_.try_allocate(id);
     if (fresh == nullptr) {
@@ -76,27 +71,17 @@ void ReceivePaths::start(const Peer& peer, ReceivePath& path, const wire::Common
   path.window.restart(path.reach);
 }
 
-void ReceivePaths::forget_idle(Peer& peer, Time since) {
-  for (std::uint32_t& index : peer.paths.receiving) {
+void ReceivePaths::forget_idle(PeerPaths& peer, Time since) {
+  for (std::uint32_t& index : peer.receiving) {
     if (index == kNoIndex) continue;
     const ReceivePath& path = paths_.at(index);
     if (path.ack_due || path.largest_arrival >= since) continue;
-    peer.slots.receive_generations[path.slot] = path.generation;
     paths_.free(index);
     index = kNoIndex;
   }
 }
 
-void ReceivePaths::rest(Peer& peer) {
-  for (const std::uint32_t index : peer.paths.receiving) {
-    if (index == kNoIndex) continue;
-    const ReceivePath& path = paths_.at(index);
-    peer.slots.receive_generations[path.slot] = path.generation;
-    paths_.free(index);
-  }
-}
-
-void ReceivePaths::end_session(PeerPaths& peer) {
+void ReceivePaths::forget_all(PeerPaths& peer) {
   for (std::uint32_t& index : peer.receiving) {
     if (index != kNoIndex) paths_.free(index);
     index = kNoIndex;

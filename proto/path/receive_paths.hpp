@@ -4,8 +4,9 @@
 //
 // No timer here: the outbox arms one at the first unacknowledged packet (service/outbox.hpp).
 //
-// Invariant: a path that is forgotten leaves its generation with the peer, unless its session has
-// ended. Packets of an older generation are then still known as such.
+// Nothing of a forgotten path is remembered, not even its generation: while it is idle its sender
+// may bind the slot so often that a newer generation would look older. An old packet that comes
+// then does no harm, because message numbers and fragments are known.
 #pragma once
 
 #include <cstddef>
@@ -41,11 +42,9 @@ class ReceivePaths {
                              bool congestion_experienced);
 
   // Forgets the paths on which nothing has come since then, and nothing is to be acknowledged.
-  void forget_idle(Peer& peer, Time since);
-  // Forgets all paths of a peer that goes to rest.
-  void rest(Peer& peer);
-  // Forgets all paths of a session that has ended.
-  void end_session(PeerPaths& peer);
+  void forget_idle(PeerPaths& peer, Time since);
+  // For a peer that goes to rest, and for a session that has ended.
+  void forget_all(PeerPaths& peer);
 
   [[nodiscard]] ReceivePath& at(std::uint32_t index) { return paths_.at(index); }
   [[nodiscard]] const ReceivePath& at(std::uint32_t index) const { return paths_.at(index); }

@@ -98,6 +98,11 @@ static_assert(sizeof(Peer) <= 1280);
 [[nodiscard]] inline bool takes_full_packets(const Peer& peer, const wire::NicRecord& nic) {
   return nic.max_datagram * wire::kWordBytes >= wire_bytes_of_full_packet(peer);
 }
+// The least that a NIC record says of a NIC that takes them.
+[[nodiscard]] inline std::uint16_t words_of_full_packet(const Peer& peer) {
+  return static_cast<std::uint16_t>((wire_bytes_of_full_packet(peer) + wire::kWordBytes - 1) /
+                                    wire::kWordBytes);
+}
 
 // The bytes of a message that a fragment carries.
 [[nodiscard]] inline std::span<const std::byte> payload_of(const Peer& peer,

@@ -77,6 +77,8 @@ void Outbox::add_status(Peer& peer, std::uint64_t number, wire::MessageStatus st
       return;
     }
   }
+  // A peer whose statuses can't be told leaves half of the places to others.
+  if (last != kNoIndex && statuses_.available() <= statuses_.capacity() / 2) return;
   SlabId id;
   PendingStatus* entry = statuses_.try_allocate(id);
   if (entry == nullptr) return;  // the sender asks again
@@ -145,6 +147,13 @@ bool Outbox::send_due(Peer& peer, bool urgent_only) {
       (urgent_only || turn.now() < peer.due.at || peer.due.not_in_turn == turn.number())) {
     return false;
   }
+  if (!has_way(peer)) {
+    // Nothing that this end does brings a way sooner, and turns in vain would delay other peers.
+    peer.due.now = false;
+    peer.due.at = turn.now() + microseconds(turn.tunables.path_probe_min_us);
+    parts_.touched.add(peer);
+    return false;
+  }
   while (peer.due.now || turn.now() >= peer.due.at) {
     if (!send_control(peer)) {  // no buffer, or no room in the NIC: retry soon
       turn.refused();
@@ -160,8 +169,8 @@ bool Outbox::send_due(Peer& peer, bool urgent_only) {
 }
 
 // Writes ACK_INFO and the PATH_ACKs of the paths that are due. In front of a request it writes
-// those of all paths, and leaves room for the request. Acks that are not due then have their
-// largest number alone. Acks that don't fit stay due. False if nothing was written.
+// those of all paths that fit, and leaves room for the request. Each names all that has arrived, as
+// earlier acks may be lost. Acks that don't fit stay due. False if nothing was written.
 bool Outbox::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows) {
   const std::size_t reserve = request_follows ? kRequestBytes : 0;
   bool any = false;
@@ -177,10 +186,12 @@ bool Outbox::write_acks(Peer& peer, wire::PacketWriter& writer, bool request_fol
     }
     any = true;
     std::array<std::uint64_t, PathWindow::kWords> words;
-    std::size_t count = path.window.write_ack(path.reach, words);
-    if (!path.ack_due) count = 1;
+    const std::size_t count = path.window.write_ack(path.reach, words);
     const std::size_t marks_words = path.marks != 0 ? 2 : 0;
-    if (writer.room() < (2 + count + marks_words) * wire::kWordBytes + reserve) return true;
+    if (writer.room() < (2 + count + marks_words) * wire::kWordBytes + reserve) {
+      if (!path.ack_due) continue;
+      return true;
+    }
     // Marks come first, as the sender forgets acknowledged packets.
     if (path.marks != 0 &&
         writer.path_marks(path.slot, path.generation, to_wire(path.window.largest()), path.marks)) {
@@ -316,13 +327,15 @@ void Outbox::take_back(Peer& peer) {
   schedule_now(peer);
 }
 
+// Writing a block marks it as sent, so nothing is written before there is a way.
+bool Outbox::has_way(Peer& peer) {
+  PacketSender& sender = parts_.sender;
+  return sender.remote(peer, peer.session.route) != kNoRemote ||
+         sender.remote(peer, parts_.routes.first_of(peer, peer.due.ways)) != kNoRemote;
+}
+
 bool Outbox::send_control(Peer& peer) {
   PacketSender& sender = parts_.sender;
-  // Writing a block marks it as sent, so nothing is written before there is a way.
-  if (sender.remote(peer, peer.session.route) == kNoRemote &&
-      sender.remote(peer, parts_.routes.first_of(peer, peer.due.ways)) == kNoRemote) {
-    return false;
-  }
   PacketBuffer* const buffer = sender.take_buffer();
   if (buffer == nullptr) return false;
   wire::PacketWriter writer(*buffer, sender.limits().control_bytes);

@@ -116,6 +116,7 @@ class Outbox {
   [[nodiscard]] bool has_due(const Peer& peer) const;
   [[nodiscard]] bool solicits(const Peer& peer) const { return peer.due.solicitation; }
   [[nodiscard]] bool is_scheduled(const Peer& peer) const { return scheduled_.contains(peer); }
+  [[nodiscard]] bool owes_nic_state(const Peer& peer) const { return peer.due.nic_states != 0; }
   // kNever: nothing is due, or only with this turn.
   [[nodiscard]] Time due_at(const Peer& peer) const { return peer.due.at; }
 
@@ -148,6 +149,7 @@ class Outbox {
   }
   void unschedule(Peer& peer) { scheduled_.remove(parts_.peers, peer.index); }
   [[nodiscard]] bool send_due(Peer& peer, bool urgent_only);
+  [[nodiscard]] bool has_way(Peer& peer);
   [[nodiscard]] bool send_control(Peer& peer);
   [[nodiscard]] std::uint16_t turns_behind() const;
   [[nodiscard]] bool write_acks(Peer& peer, wire::PacketWriter& writer, bool request_follows);

@@ -33,10 +33,16 @@ void Endpoint::Core::announce(Peer& peer) {
 // Learns the NICs that a peer reports once the session is known. A NIC that takes smaller datagrams
 // than the session's fragments need is of no use for it.
 void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
-  if (records.size() != peer.session.remote_nics) return reporter.drop(DropReason::bad_field);
+  if (records.size() != peer.session.remote_nics) {
+    if (peer.session.state == SessionState::ready) return reporter.drop(DropReason::bad_field);
+    return learn_nics(peer, records);  // `connect` named others, perhaps those of an older process
+  }
   for (std::size_t i = 0; i < records.size(); ++i) {
     wire::NicRecord& known = peers.nic_of(peer, i);
-    if (known.address == records[i].address) continue;
+    if (known.address == records[i].address) {
+      known.max_datagram = records[i].max_datagram;
+      continue;
+    }
     sender.close_remotes(peer, i);
     known = records[i];
     const bool fits = takes_full_packets(peer, known);

@@ -25,10 +25,10 @@ constexpr Duration kResetInterval = milliseconds(10);
 constexpr Duration kCloseInterval = milliseconds(2);
 
 // Why a session ends with a RESET. If the other end was only half READY, a third endpoint may have
-// taken its place.
+// taken its place. A process that has restarted knows no token, so it sends no RESET.
 Status reason_of(std::uint8_t flags) {
   if ((flags & wire::kClosingNoPlace) != 0) return Status::peer_full;
-  return (flags & wire::kClosingOnPurpose) != 0 ? Status::peer_closed : Status::peer_restarted;
+  return (flags & wire::kClosingOnPurpose) != 0 ? Status::peer_closed : Status::peer_timeout;
 }
 
 }  // namespace
@@ -137,7 +137,7 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
         peer.session.close_answered = true;
         return;
       }
-      return fail_peer(peer, reason_of(closing_part.flags));
+      return fail_peer(peer, reason_of(closing_part.flags), Reason::gave_up);
   }
 }
 

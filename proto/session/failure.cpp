@@ -4,12 +4,12 @@
 // process. The old process may have got a send that went out whole, so its completion says
 // `outcome_unknown`. Receives for any peer stay posted, unless the peer's message has matched them.
 //
-// Two files learn of a restart and call fail_peer. In handshake.cpp, `admit` believes a session
+// Two files call fail_peer for what a peer says. In handshake.cpp, `admit` believes a session
 // packet of a newer incarnation; new operations then go to that one. If the session was not READY
 // yet, it calls no fail_peer, and the operations wait for the new process. In closing.cpp,
-// `on_closing` gets a RESET. Sends to the peer are then refused with the status, until one end
-// connects anew. closing.cpp also ends sessions on purpose. docs/internals/protocol.md §12 names
-// the other causes.
+// `on_closing` gets a RESET: the peer has given up the session. Sends to the peer are then refused
+// with the status, until one end connects anew. closing.cpp also ends sessions on purpose.
+// docs/internals/protocol.md §12 names the other causes.
 //
 // Invariants: after fail_peer no operation to that peer is pending, except sends that a NIC still
 // reads from. Such a send has completed with `released` unset, and completes once more when the NIC
@@ -62,9 +62,10 @@ bool has_way(Core& core, Peer& peer) {
 }
 
 template <class Core>
-Reason reason_of(Core& core, Peer& peer, Status status) {
+Reason reason_of(Core& core, Peer& peer, Status status, Reason of_timeout) {
   if (status == Status::peer_full) return Reason::no_place;
   const bool was_ready = status == Status::peer_timeout;
+  if (was_ready && of_timeout != Reason::none) return of_timeout;
   if (!was_ready && status != Status::peer_unreachable) return Reason::status;
   if (std::ranges::none_of(core.nics, [](const auto& nic) { return nic.up; })) {
     return Reason::nics_down;
@@ -78,11 +79,11 @@ Reason reason_of(Core& core, Peer& peer, Status status) {
 
 }  // namespace
 
-void Endpoint::Core::fail_peer(Peer& peer, Status status) {
+void Endpoint::Core::fail_peer(Peer& peer, Status status, Reason of_timeout) {
   HAWSER_ASSERT(peer.session.state != SessionState::failed);
   const PeerId id = peers.id_of(peer);
   const bool real = status != Status::endpoint_closed;
-  peer.session.failure_reason = reason_of(*this, peer, status);
+  peer.session.failure_reason = reason_of(*this, peer, status, of_timeout);
   half_open.leave(peer);
   end_calling(peer);
   peer.session.state = SessionState::failed;
@@ -107,7 +108,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status) {
   for (const std::uint32_t index : std::array(peer.paths.indices)) {
     if (index != kNoIndex) paths.release_path(peer, paths.at(index));
   }
-  receive_paths.end_session(peer.paths);
+  receive_paths.forget_all(peer.paths);
   outbox.end_session(peer);
   if (peer.sends.table.is_open()) peer.sends.table.close();
   if (peer.receives.table.is_open()) peer.receives.table.close();

@@ -113,13 +113,12 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   if (peer.messages > 0 || turn.now() < peer.handshake.answer_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
   if (peer.session.call_at != kNever && !out_of_reach) return false;
-  if (senders.contains(peers, index) || outbox.is_scheduled(peer) ||
-      touched.contains(peers, index)) {
-    return false;
-  }
+  if (senders.contains(peers, index) || touched.contains(peers, index)) return false;
   // Dropped messages are solicited, while there is a peer to ask.
   if (descriptors.is_starved(peer) && !out_of_reach) return false;
-  if (!peer.sends.retransmits.empty() || outbox.has_due(peer)) return false;
+  if (!peer.sends.retransmits.empty()) return false;
+  // Control that is due waits for a peer that answers. A peer that is heard again asks for it.
+  if ((outbox.is_scheduled(peer) || outbox.has_due(peer)) && !out_of_reach) return false;
   if (peer.session.remote_nics == 0 || peer.session.remote_nics > RestingPeer::kMostNics)
     return false;
   for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
@@ -212,7 +211,6 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.path_start = peer.slots.path_start;
   record.unproven = peer.paths.unproven;
   record.generations = peer.slots.generations;
-  record.receive_generations = peer.slots.receive_generations;
   record.last_heard = peer.session.last_heard;
   record.smoothed_ns = capped_ns(peer.response.smoothed());
   record.variance_ns = capped_ns(peer.response.variance());
@@ -229,6 +227,8 @@ void describe(const Peer& peer, RestingPeer& record) {
   for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
     if (peer.identity.nics[i].state != 0)
       record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);
+    if (takes_full_packets(peer, peer.identity.nics[i]))
+      record.nics_fit = static_cast<std::uint8_t>(record.nics_fit | 1u << i);
     record.nic_sequences[i] = peer.identity.remote_nic_sequences[i];
     std::copy_n(peer.identity.nics[i].address.bytes.begin(), RestingPeer::kAddressBytes,
                 record.addresses[i].begin());
@@ -262,7 +262,6 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.paths.unproven = record.unproven;
   peer.slots.generations = record.generations;
   peer.slots.epochs.fill(epoch_of(record.path_start));
-  peer.slots.receive_generations = record.receive_generations;
   peer.session.last_heard = record.last_heard;
   peer.response = ResponseTime(nanoseconds(record.smoothed_ns), nanoseconds(record.variance_ns));
   peer.paths.allowance = std::uint64_t{record.allowance_kib} * 1024;
@@ -274,6 +273,7 @@ void restore(const RestingPeer& record, Peer& peer) {
     std::ranges::copy(record.addresses[i], nic.address.bytes.begin());
     nic.index = static_cast<std::uint8_t>(i);
     nic.state = static_cast<std::uint8_t>(record.nics_up >> i & 1);
+    if ((record.nics_fit >> i & 1) != 0) nic.max_datagram = words_of_full_packet(peer);
     peer.identity.remote_nic_sequences[i] = record.nic_sequences[i];
   }
 }
@@ -292,13 +292,14 @@ bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
       if (path != kNoIndex) paths.release_path(peer, paths.at(path));
     }
     for (std::uint32_t slot = 0; slot < kMaxPaths; ++slot) begin_epoch(peer, slot);
-    receive_paths.rest(peer);
+    receive_paths.forget_all(peer.paths);
     peer.sends.table.close();
     peer.receives.table.close();
   }
   describe(peer, record);
-  record.nic_news = news.known_to(peer.paths.nic_news) -
-                    (peer.session.announcing ? 1 : 0);  // to be told on waking
+  const bool is_untold = peer.session.announcing || outbox.owes_nic_state(peer);
+  record.nic_news = news.known_to(peer.paths.nic_news) - (is_untold ? 1 : 0);  // told on waking
+  outbox.end_session(peer);
   for (std::size_t i = 0; i < peer.session.remote_nics; ++i) sender.close_remotes(peer, i);
   peer_timers.remove(index);
   peers.put_to_rest(index, record);

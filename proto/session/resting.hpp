@@ -62,12 +62,12 @@ struct RestingPeer {
   std::uint8_t patience_eighths = 8;
   NicPair route{};
   std::uint8_t nic_count = 0;
-  std::uint8_t nics_up = 0;  // bit per NIC, by its word
+  std::uint8_t nics_up = 0;   // bit per NIC, by its word
+  std::uint8_t nics_fit = 0;  // bit per NIC: it takes full packets
   std::array<std::uint8_t, kMaxPaths> generations{};
-  std::array<std::uint8_t, kMaxPaths> receive_generations{};
   std::array<std::array<std::byte, kAddressBytes>, kMostNics> addresses{};
 };
-static_assert(sizeof(RestingPeer) <= 456);
+static_assert(sizeof(RestingPeer) <= 440);
 static_assert(RestingPeer::kMostFinals * 2 <= 64 && RestingPeer::kMostNics <= 8);
 
 }  // namespace hawser::proto

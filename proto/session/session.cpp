@@ -143,7 +143,6 @@ bool Endpoint::Core::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.session.remote_index = hello.my_index;
   peer.identity.remote_unscheduled = hello.unscheduled_bytes;
   peer.slots.first_remote_number = hello.first_number;
-  peer.slots.receive_generations.fill(0);
   peer.receives.remote_floor = hello.first_number;
   peer.receives.next_to_process = hello.first_number;
   peer.session.remote_absence = milliseconds(hello.absence_ms);

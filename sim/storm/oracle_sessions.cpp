@@ -116,11 +116,14 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   };
   const bool given_up = times(other, host) > times(host, other);
   // The other host's end of the session began after this host's last one.
-  const bool by_other = status == Status::peer_restarted || status == Status::peer_closed;
+  const bool gave_up = status == Status::peer_timeout && reason == Reason::gave_up;
+  const bool by_other =
+      gave_up || status == Status::peer_restarted || status == Status::peer_closed;
   // A closing process tells only the peers with which it had a session; the next process is new to
   // all.
   const bool told = status == Status::peer_closed;
-  const bool new_process = status == Status::peer_restarted && !sessions_.lives(other, host);
+  const bool new_process =
+      (gave_up || status == Status::peer_restarted) && !sessions_.lives(other, host);
   const bool closes = closings_[other].began && (told || new_process);
   if (by_other && !closes && sessions_.ended(other, host) <= sessions_.ended(host, other) &&
       !may_have_forgotten(other, host)) {
@@ -145,7 +148,7 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
       places_.can_run_out(host) && !was_calling && status == Status::peer_unreachable;
   // The other end may have given the host's place away before it was READY there.
   const bool lost_its_place = !confirmed && may_have_forgotten(other, host);
-  const bool silent = (status == Status::peer_timeout && !lost_its_place) ||
+  const bool silent = (status == Status::peer_timeout && !gave_up && !lost_its_place) ||
                       (status == Status::peer_unreachable && !left_alone) ||
                       (status == Status::peer_full && !few_places);
   // The other host has answered a call, and moved away before it heard that its answer had arrived.

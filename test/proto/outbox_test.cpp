@@ -81,10 +81,13 @@ struct Owing : Sending, Solicitor {
     (void)turn.begin(turn.now() + later);
     for (LocalNic& local : sender.nics()) local.drained = turn.number();
   }
-  void arrive(std::uint64_t number, std::uint8_t flags = 0, bool overtaken = false) {
+  // `back`: the oldest number that the sender still awaits is so far below.
+  void arrive(std::uint64_t number, std::uint8_t flags = 0, bool overtaken = false,
+              std::uint16_t back = 0) {
     wire::CommonHeader header{};
     header.flags = flags;
     header.path_number = to_wire(number);
+    header.path_back = back;
     wire::PacketView packet;
     packet.header = &header;
     const ReceivePaths::Arrival arrival = receive_paths.note(peer, 0, packet, false);
@@ -232,6 +235,36 @@ TEST_CASE("outbox: among lanes a few statuses are repeated in the next packet, o
     REQUIRE(at.send() == 1);
     REQUIRE(at.said().statuses.size() == repeated);
   }
+}
+
+// The acknowledgements before it may be lost. Numbers that one in front of a request leaves out
+// would look overtaken to the sender.
+TEST_CASE("outbox: an acknowledgement in front of a request names all that has arrived", "[B9]") {
+  Owing at;
+  for (std::uint16_t i = 0; i < 200; ++i) at.arrive(i, 0, false, i);
+  at.next_turn(milliseconds(10));
+  REQUIRE(at.send() == 1);
+  REQUIRE_FALSE(at.path->ack_due);
+  at.outbox.add_request(at.peer, at.message(3));
+  at.next_turn();
+  REQUIRE(at.send() == 1);
+  REQUIRE(at.said().acks.size() == 1);
+  REQUIRE(at.said().acks.front().bitmap.size() == 4);
+}
+
+// Statuses of a peer to which no way leads can't be told. Others still find places.
+TEST_CASE("outbox: a peer whose statuses wait leaves half of the places", "[A10]") {
+  Owing at;
+  at.first.knows_way = at.second.knows_way = false;
+  for (std::uint64_t i = 0; i < 10; ++i)
+    at.outbox.add_status(at.peer, 2 * i, MessageStatus::pending);
+  at.next_turn(milliseconds(10));
+  REQUIRE(at.send() == 0);
+  REQUIRE(at.outbox.due_at(at.peer) > at.turn.now());  // not at once again
+  at.first.knows_way = at.second.knows_way = true;
+  at.next_turn(milliseconds(100));
+  REQUIRE(at.send() == 1);
+  REQUIRE(at.said().statuses.size() == 2);  // of four places
 }
 
 TEST_CASE("outbox: grants and requests leave with the turn, the last grant twice") {

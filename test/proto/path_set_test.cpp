@@ -204,4 +204,19 @@ TEST_CASE("path set: a request marks what the receiver misses") {
   CHECK(at.lost == std::vector<std::uint32_t>{6});
 }
 
+TEST_CASE("path set: reordering that was proven is doubted again after long order") {
+  Alone at;
+  Path& path = at.path(0);
+  path.reordering_proven = true;
+  path.proven_epoch = order_epoch(path.sent.next());
+  const std::uint64_t first = path.sent.next();
+  while (path.reordering_proven && path.sent.next() - first < 8 * kPathNumbers) {
+    at.send(path, 1);
+    at.acknowledge(path, {path.sent.next() - 1});
+    at.pass(microseconds(1));
+  }
+  CHECK_FALSE(path.reordering_proven);
+  CHECK(path.sent.next() - first > kPathNumbers);
+}
+
 }  // namespace hawser::proto

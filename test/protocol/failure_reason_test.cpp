@@ -163,5 +163,25 @@ TEST_CASE("failure_reason__probe_and_claim_say_that_nothing_will_come", "[F6]") 
         Status::endpoint_closed);
 }
 
+// One end gave the other up because it did not hear it. The other end is told so, not that its peer
+// restarted, and learns it once the way is open again.
+TEST_CASE("failure_reason__of_a_session_that_the_peer_gave_up", "[F6]") {
+  Mute mute;
+  WorldConfig config = impatient(mute);
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  mute.is_mute[0] = true;
+  proto::ReceiveRequest request;
+  request.peer = world.peer(1, 0);
+  REQUIRE(world.post(1, request) == Status::ok);
+  check_failure(world, 1, Status::peer_timeout, Reason::unheard);
+  CHECK(world.stats(0).peer_failures == 0);
+  mute.is_mute[0] = false;
+  request.peer = world.peer(0, 1);
+  REQUIRE(world.post(0, request) == Status::ok);
+  check_failure(world, 0, Status::peer_timeout, Reason::gave_up);
+}
+
 }  // namespace
 }  // namespace hawser::test

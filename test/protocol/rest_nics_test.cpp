@@ -319,5 +319,60 @@ TEST_CASE("rest__who_has_more_nics_than_a_record_stays_awake", "[R1]") {
   talk(world, 1, 0);
 }
 
+// Only one NIC of each end lives after the rest, whichever they are. Each direction finds the pair.
+TEST_CASE("rest__any_living_pair_is_found_after_it", "[R6][P7][P17]") {
+  for (std::uint32_t near = 0; near < 3; ++near) {
+    for (std::uint32_t far = 0; far < 3; ++far) {
+      INFO("only NIC " << near << " here and NIC " << far << " there live");
+      WorldConfig config = sleepy(3);
+      config.tunables.peer_timeout_ms = 4000;
+      World world(config);
+      talk(world, 0, 1);
+      come_to_rest(world);
+      for (std::uint32_t nic = 0; nic < 3; ++nic) {
+        if (nic != near) world.apply(0, nic, "kill");
+        if (nic != far) world.apply(1, nic, "kill");
+      }
+      Exchange exchange(world);
+      exchange.ignore_what_was();
+      exchange.message(0, 1, 1, 100000, {.level = Level::delivered});
+      exchange.message(1, 0, 1, 100000, {.level = Level::delivered});
+      REQUIRE(exchange.run(milliseconds(4000)));
+      exchange.check_all_ok();
+      exchange.check();
+    }
+  }
+}
+
+// A NIC of this end goes down while no driver knows a way to the peer. The peer is told as soon as
+// there is a way, but not at the price of a turn every 50 us until then.
+TEST_CASE("rest__news_for_a_peer_without_a_way_cost_few_turns", "[R1][R6]") {
+  bool knows_way = true;
+  WorldConfig config = sleepy();
+  config.tunables.peer_timeout_ms = 300;
+  config.knows_way = [&](std::uint32_t, std::uint32_t, const proto::NicAddress&) {
+    return knows_way;
+  };
+  World world(config);
+  talk(world, 0, 1);
+  come_to_rest(world);
+  knows_way = false;
+  world.apply(0, 1, "kill:event");
+  const std::uint64_t before = world.turns();
+  REQUIRE(world.run_until([&] { return world.stats(0).peers_awake == 1; }, milliseconds(10)));
+  REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(2000)));
+  CHECK(world.turns() - before < 2000);
+  const std::uint64_t at_rest = world.turns();
+  world.run_for(milliseconds(10000));
+  CHECK(world.turns() - at_rest <= 4);
+  CHECK(world.stats(0).peer_failures == 0);
+  // The peer is told when there is a way again.
+  knows_way = true;
+  talk(world, 0, 1);
+  const std::uint64_t timeouts = world.stats(1).ptos;
+  talk(world, 1, 0);
+  CHECK(world.stats(1).ptos == timeouts);
+}
+
 }  // namespace
 }  // namespace hawser::test

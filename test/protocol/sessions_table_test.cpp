@@ -323,8 +323,12 @@ TEST_CASE("sessions_table__reset") {
     s.peer.end(PacketType::reset, proto::wire::kClosingOnPurpose);
   };
   check(State::calling, {"", kNotReady, Status::ok, DropReason::not_connected}, lost);
-  check(State::answered, {"", kNotReady, Status::peer_restarted}, lost);
-  check(State::ready, {"", kNotReady, Status::peer_restarted}, lost);
+  check(State::answered, {"", kNotReady, Status::peer_timeout}, lost);
+  check(State::ready, {"", kNotReady, Status::peer_timeout}, [&](Scene& s) {
+    lost(s);
+    s.settle();
+    CHECK(s.stats().failure_reason == Reason::gave_up);
+  });
   check(State::ready, {"", kNotReady, Status::peer_closed}, closed);
   check(State::failed, {"", kNotReady, Status::peer_timeout}, lost);
 }
@@ -394,11 +398,51 @@ TEST_CASE("sessions_table__time_passes") {
   };
   check(State::calling, {"", kNotReady, Status::peer_unreachable}, wait);
   check(State::answered, {"", kNotReady}, wait);  // no operation here waits for it
+  // A receive that waits for it calls it.
+  check(State::answered, {"", kNotReady, Status::peer_unreachable}, [&](Scene& s) {
+    s.post_receive();
+    wait(s);
+  });
   check(State::ready, {"", kReady}, wait);
   check(State::ready, {"", kNotReady, Status::peer_timeout}, [&](Scene& s) {
     s.post_receive();
     wait(s);
   });
+}
+
+// The program connects by an address of the peer's older process, which had another number of NICs.
+// The peer's own word counts as soon as it shows that it heard this end.
+TEST_CASE("sessions_table__connect_while_answered_with_an_older_address", "[S18]") {
+  Scene scene(State::answered);
+  const ScriptedPeer old_first(scene.world(), 0, 7);
+  std::vector<std::byte> address = scene.peer.address();
+  // The same endpoint with the NIC of the older process before its own.
+  const std::vector<std::byte> old = old_first.address();
+  const std::size_t head = address.size() - sizeof(proto::wire::NicRecord);
+  std::vector<std::byte> stale(address.begin(), address.begin() + static_cast<long>(head));
+  stale.insert(stale.end(), old.begin() + static_cast<long>(head), old.end());
+  stale.insert(stale.end(), address.begin() + static_cast<long>(head), address.end());
+  const std::uint32_t nics = 2;
+  std::memcpy(stale.data() + 24, &nics, sizeof nics);
+  proto::wire::NicRecord second;
+  std::memcpy(&second, stale.data() + stale.size() - sizeof second, sizeof second);
+  second.index = 1;
+  std::memcpy(stale.data() + stale.size() - sizeof second, &second, sizeof second);
+  PeerId id{};
+  REQUIRE(scene.world().endpoint(0).connect(scene.world().now(), stale, id) == Status::ok);
+  scene.world().wake(0);
+  scene.settle();
+  scene.peer.echo = true;
+  scene.peer.say(PacketType::welcome);
+  scene.settle();
+  CHECK(scene.stats().established);
+  REQUIRE(scene.stats().paths.size() == 1);
+  (void)scene.peer.heard();
+  const std::uint64_t sent = scene.world().stats(0).path_probes_sent;
+  scene.post_receive();
+  scene.world().run_for(milliseconds(200));  // it asks the silent peer whether it lives
+  CHECK(scene.world().stats(0).path_probes_sent > sent);
+  CHECK(scene.peer.heard() != "");
 }
 
 TEST_CASE("sessions_table__an_address_is_learned_from_who_knows_our_token_only", "[S18]") {

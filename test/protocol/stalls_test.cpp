@@ -136,5 +136,53 @@ TEST_CASE("stalls__a_peer_that_is_not_heard_is_none", "[F1][F5]") {
   CHECK(stalls(world, 1).empty());
 }
 
+// Nothing else brings packets, so the peer is heard only when it answers keepalives.
+TEST_CASE("stalls__are_told_if_only_keepalives_are_answered", "[F5]") {
+  Filter filter;
+  filter.loses = [](const FaultPacket& packet) {
+    return view_of(packet).type == PacketType::envelope;
+  };
+  World world(filtered(filter));
+  world.set_lateness(0, proto::microseconds(1));
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 100, {.level = Level::delivered});
+  world.run_for(milliseconds(kTimeout * 4));
+  const std::vector<Reason> told = stalls(world, 0);
+  REQUIRE(!told.empty());
+  CHECK(told.front() == Reason::awaits_answer);
+  CHECK(world.stats(0).peer_failures == 0);
+}
+
+// A message found no room, and was received later. Then its granted fragments are lost.
+TEST_CASE("stalls__fragments_of_a_message_that_once_found_no_room", "[F5][M5]") {
+  Filter filter;
+  filter.active = false;
+  filter.loses = [](const FaultPacket& packet) {
+    return view_of(packet).type == PacketType::granted;
+  };
+  WorldConfig config = filtered(filter);
+  config.tunables.unexpected_bytes = 64 * 1024;
+  World world(config);
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 1000000);
+  world.run_for(milliseconds(20));
+  REQUIRE(world.stats(1).no_room_answers > 0);
+  filter.active = true;
+  (void)exchange.receive(1, 0, 1, 1000000);
+  // Small messages keep the peer heard, and the path in use.
+  for (std::uint64_t tag = 10; tag < 55; ++tag) {
+    exchange.message(0, 1, tag, 100);
+    world.run_for(milliseconds(kTimeout / 10));
+  }
+  const std::vector<Reason> told = stalls(world, 1);
+  REQUIRE(!told.empty());
+  CHECK(told.front() == Reason::awaits_fragments);
+  filter.active = false;
+  REQUIRE(exchange.run(milliseconds(kTimeout)));
+  exchange.check_all_ok();
+}
+
 }  // namespace
 }  // namespace hawser::test
