@@ -30,7 +30,7 @@ namespace hawser::sim {
   X(session_change, 25, "and from which")                              \
   X(session_end, 24, "sessions that failed, by Status")                \
   X(path_state, 4, "paths that came to a PathState")                   \
-  X(path_change, 580, "and from which, and for which Reason")          \
+  X(path_change, 600, "and from which, and for which Reason")          \
   X(reason, 32, "Reasons of paths' changes, and of all other events")  \
   X(event, 16, "events polled, by their kind")                         \
   X(send_completion, 24, "completions of sends, by Status")            \
