@@ -97,10 +97,12 @@ class RendezvousServer {
   };
 
   // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any free port. The processes of ranks in
-  // `may_return` may end and join again, each as often as its rank is listed. Throws
-  // BootstrapError.
+  // `may_return` may end and join again, each as often as its rank is listed. Waits at most
+  // `timeout_ms` until a host's name resolves to this host, since a cluster may publish it late.
+  // Throws BootstrapError.
   RendezvousServer(const std::string& address, std::uint32_t size,
-                   const std::vector<std::uint32_t>& may_return = {});
+                   const std::vector<std::uint32_t>& may_return = {},
+                   std::uint32_t timeout_ms = 0);
   // Listens at every address of this host, at a free port. address() then contains all of `where`.
   RendezvousServer(const Everywhere& where, std::uint32_t size);
   // Delivers the answers that are already under way. Ranks that still wait get an error.
@@ -126,7 +128,8 @@ class RendezvousServer {
 class Rendezvous {
  public:
   // Joins the job. Retries until the host's name resolves and the server answers. Tries several
-  // addresses, and all those that a name resolves to, side by side.
+  // addresses, and all those that a name resolves to, side by side. Resolves names again meanwhile,
+  // as their addresses may be out of date.
   Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
              std::uint32_t timeout_ms);
   ~Rendezvous();  // leaves; causes an error only in ranks that wait for this one

@@ -505,9 +505,10 @@ void RendezvousServer::Service::fail_job(BootstrapFailure failure, std::uint32_t
 }
 
 RendezvousServer::RendezvousServer(const std::string& address, std::uint32_t size,
-                                   const std::vector<std::uint32_t>& may_return) {
+                                   const std::vector<std::uint32_t>& may_return,
+                                   std::uint32_t timeout_ms) {
   check_size(size);
-  service_ = std::make_unique<Service>(bootstrap::listen_at(address),
+  service_ = std::make_unique<Service>(bootstrap::listen_at(address, timeout_ms),
                                        bootstrap::Meeting{{address}, 0}, size, may_return);
 }
 

@@ -78,6 +78,12 @@ def wait_for(condition, what, process=None):
         select.select([], [], [], POLL_S)
 
 
+def let_pass(seconds):
+    """Lets time pass, for a case about what happens meanwhile."""
+    end = time.monotonic() + seconds
+    wait_for(lambda: time.monotonic() > end, "time to pass")
+
+
 def start_process(command, **options):
     """Starts a process whose standard output and error read_until() and finish() read together."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)

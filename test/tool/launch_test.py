@@ -16,9 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import run_harness
-from cases import HANG_LIMIT_S, Skipped, all_children, case, check, finish, gone, read_until, start_process, wait_for
+from cases import (HANG_LIMIT_S, SKIPPED, Failed, Skipped, all_children, case, check, finish, gone, let_pass, read_until,
+                   start_process, wait_for)
 from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed, free_port, patience, run, start
 
 SMALL = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
@@ -262,12 +264,42 @@ def a_rank_that_can_not_end_is_ended_after_its_timeout():
 
 
 @case
+def a_name_that_is_never_known():
+    for rank in ("0", "1"):
+        begun = time.monotonic()
+        process = start(SMALL + ["--timeout", "2"], env=environment(
+            HAWSER_RANK=rank, HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
+        status, output = finish(process)
+        check(status == 2 and "host no-such-host.invalid is not known" in output, f"{rank}: {status}\n{output}")
+        check(time.monotonic() - begun > 1, f"rank {rank} did not wait for the name:\n{output}")
+
+
+@case
 def a_name_that_becomes_known_later():
-    """Rank 1 starts while the name of rank 0's host doesn't exist yet, as in pods."""
-    process = start(SMALL + ["--timeout", "2"], env=environment(
-        HAWSER_RANK="1", HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
-    status, output = finish(process)
-    check(status == 2 and "host no-such-host.invalid is not known" in output, f"{status}\n{output}")
+    """Both ranks start before the name of rank 0's host exists, as in pods. At first the name has a
+    predecessor's address."""
+    name, port = "hawser-0.hawser", free_port()
+    for file in ("hosts", "resolv.conf"):  # without a name server only the file of hosts counts
+        with open(file, "w", encoding="utf-8") as new:
+            new.write("127.0.0.1 localhost\n" if file == "hosts" else "")
+    script = 'for f in hosts resolv.conf; do mount --bind $f /etc/$f || exit 77; done; exec "$@"'
+    ranks = [start_process(["unshare", "-m", "sh", "-c", script, "sh", *COMMAND, "run", *patience(), *SMALL],
+                           env=environment(HAWSER_RANK=str(rank), HAWSER_SIZE="2",
+                                           HAWSER_RENDEZVOUS=f"{name}:{port}"))
+             for rank in (0, 1)]
+    try:
+        output = read_until(ranks[0], f"host {name} is not known: .*; trying again")
+    except Failed as failure:
+        if ranks[0].poll() == SKIPPED or "unshare failed" in str(failure):
+            raise Skipped("this user may not mount files in a namespace of its own") from failure
+        raise
+    for address in ("203.0.113.77", "127.0.0.1"):  # TEST-NET-3 is on no host
+        with open("hosts", "w", encoding="utf-8") as file:
+            file.write(f"127.0.0.1 localhost\n{address} {name}\n")
+        let_pass(1)
+    ends = [finish(rank) for rank in ranks]
+    check(all(status == 0 for status, _ in ends), f"{output}{ends}")
+    check("ok: every byte" in ends[0][1], str(ends))
 
 
 def main():

@@ -7,9 +7,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 
-from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, time_left, wait_for
+from cases import HANG_LIMIT_S, case, check, finish, gone, let_pass, read_until, time_left, wait_for
 from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, SMALL_OF_OTHERS, TEXT, all_ranks, check_failure,
                          check_living_are_not_blamed, children, free_port, patience, run, start)
 
@@ -51,8 +50,7 @@ def rank_stopped_for_a_moment():
     ranks = all_ranks(process, 3)
     os.kill(ranks[1], signal.SIGSTOP)
     output = read_until(process, "rank 1 is stopped")
-    deadline = time.monotonic() + 1.5  # far below peer_timeout
-    wait_for(lambda: time.monotonic() > deadline, "time to pass")
+    let_pass(1.5)  # far below peer_timeout
     os.kill(ranks[1], signal.SIGCONT)
     status, rest = finish(process)
     check(status == 0, output + rest)

@@ -107,6 +107,13 @@ void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
   std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
 }
 
+// The server of a rank 0 that was told the rendezvous.
+std::unique_ptr<engine::RendezvousServer> serve_at(const engine::JobPlace& place,
+                                                   std::uint32_t timeout_ms) {
+  return std::make_unique<engine::RendezvousServer>(
+      place.rendezvous, place.size, std::vector<std::uint32_t>(), timeout_ms);
+}
+
 // The server of a rank 0 that was told no rendezvous. It listens at loopback if the job stays on
 // this host. Otherwise it listens at every address, as nobody knows by which of them other hosts
 // can reach it.
@@ -133,8 +140,7 @@ std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& opti
   if (place.rank == 0) {
     try {
       check_report_file(options);
-      server = is_known ? std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size)
-                        : serve_anywhere(place);
+      server = is_known ? serve_at(place, meeting_ms(options)) : serve_anywhere(place);
     } catch (const std::exception& error) {
       if (joining.pmix) joining.pmix->give_up(error.what(), meeting_ms(options));
       throw;
