@@ -19,7 +19,6 @@ namespace hawser::tool {
 namespace {
 
 constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
-constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
 
 [[noreturn]] void fail(std::string_view what) {
   throw std::runtime_error(engine::system_error(std::string(what)).what());
@@ -167,7 +166,7 @@ std::vector<std::string> Child::read_lines(int& fd, std::string& partial) {
 std::vector<RankMessage> Child::read_messages() {
   std::vector<RankMessage> messages;
   for (const std::string& line : read_lines(report_fd_, partial_report_)) {
-    if (std::optional<RankMessage> message = from_line(line)) {
+    if (std::optional<RankMessage> message = reader_.read(line)) {
       messages.push_back(std::move(*message));
     }
   }

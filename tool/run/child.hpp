@@ -55,6 +55,7 @@ class Child {
   int output_fd_ = -1;
   std::string partial_report_;
   std::string partial_output_;
+  MessageReader reader_;
   bool ended_ = false;
   bool stopped_ = false;
   int wait_status_ = 0;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "engine/bootstrap/bootstrap.hpp"
 #include "engine/bootstrap/job_environment.hpp"
@@ -205,9 +206,13 @@ ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
   RankMessage message;
   message.result = own;
   std::vector<RankResult> results;
-  for (const std::string& line : gather(rendezvous, to_line(message), timeout_ms)) {
-    const std::optional<RankMessage> told = from_line(line);
-    if (told && told->result) results.push_back(*told->result);
+  for (const std::string& text : gather(rendezvous, to_lines(message), timeout_ms)) {
+    MessageReader reader;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      std::optional<RankMessage> told = reader.read(line);
+      if (told && told->result) results.push_back(std::move(*told->result));
+    }
   }
   int code = 0;
   if (place.rank == 0) {
@@ -252,6 +257,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   }
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
+  check_length(options, schedule);
   check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
   check_trace_file(options, place.rank);
   try {

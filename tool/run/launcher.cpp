@@ -57,6 +57,15 @@ class SignalQueue {
 
 }  // namespace
 
+void check_length(const RunOptions& options, const Schedule& schedule) {
+  const std::uint64_t in_step = schedule.step.size();
+  if (in_step * options.steps <= kMaxTimedTasks) return;
+  throw InputError(fmt::format(
+      "{} of {} make {} collectives, but a run times at most {}; --steps {} would fit",
+      counted(options.steps, "step"), counted(in_step, "collective"), in_step * options.steps,
+      kMaxTimedTasks, kMaxTimedTasks / in_step));
+}
+
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
                   std::uint64_t available_bytes) {
   const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + kRankBytes;
@@ -77,6 +86,7 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   const std::uint64_t started = now_ns();
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
+  check_length(options, schedule);
   check_memory(options, schedule, options.ranks, available_memory_bytes());
   check_report_file(options);
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) check_trace_file(options, rank);
