@@ -21,7 +21,7 @@ import time
 import run_harness
 from cases import (HANG_LIMIT_S, SKIPPED, Failed, Skipped, all_children, case, check, finish, gone, let_pass, read_until,
                    start_process, wait_for)
-from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed, free_port, patience, run, start
+from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed, free_port, full_pipe, patience, run, start
 
 SMALL = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
 LONG = ["--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "100000"]
@@ -249,18 +249,34 @@ def ranks_that_others_start_end_themselves_after_their_timeout():
 @case
 def a_rank_that_can_not_end_is_ended_after_its_timeout():
     """Rank 0 writes its report into a pipe that nobody reads."""
-    fifo = os.path.join(os.getcwd(), "report")
-    os.mkfifo(fifo)
-    with open(os.open(fifo, os.O_RDWR | os.O_NONBLOCK), "wb", buffering=0) as file:
-        while True:
-            try:
-                if file.write(bytes(65536)) is None:
-                    break
-            except BlockingIOError:
-                break
+    with full_pipe(os.path.join(os.getcwd(), "report")) as fifo:
         process, = ranks_by_environment(1, SMALL + ["--timeout", "5", "--json", fifo])
         status, output = finish(process)
     check(status == 1 and "still runs 10 s after --timeout" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
+def the_first_process_of_a_container_ends_on_sigterm():
+    """Also before all ranks have met: the kernel gives it no signal that it has no handler for."""
+    container = start_process(["unshare", "-pf", *COMMAND, "run", *patience(), *SMALL], env=environment(
+        HAWSER_RANK="0", HAWSER_SIZE="2", HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}"))
+    try:
+        output = read_until(container, "rank 0 of 2, according to HAWSER_RANK")
+    except Failed as failure:
+        if "unshare failed" in str(failure):
+            raise Skipped("this user may not make PID namespaces") from failure
+        raise
+    rank, = all_children(container.pid)
+    os.kill(rank, signal.SIGTERM)
+    status, rest = finish(container)
+    check(status == 130, f"{status}\n{output}{rest}")
+
+
+@case
+def a_rank_without_its_number_is_no_job_of_its_own():
+    output, _ = run(SMALL, expected=2, env=environment(
+        HAWSER_RANK="", HAWSER_SIZE="8", HAWSER_RENDEZVOUS="127.0.0.1:1"))
+    check("hawser: HAWSER_RANK is not set or empty, though HAWSER_SIZE is" in output, output)
 
 
 @case

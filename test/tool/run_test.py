@@ -21,7 +21,7 @@ import tempfile
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
 from cases import SKIPPED, Skipped, case, check, finish, start_process, wait_for
-from run_harness import COMMAND, CSV, SMALL, SMALL_OF_OTHERS, TEXT, free_port, main, run, start
+from run_harness import COMMAND, CSV, SMALL, SMALL_OF_OTHERS, TEXT, free_port, main, run, start, udp_addresses_of
 
 @case
 def version():
@@ -216,24 +216,8 @@ def ranks_that_others_start():
 
 
 def udp_ports_of(pid):
-    """The addresses of a rank's sockets, which the kernel's table lists by inode."""
-    inodes = set()
-    try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            link = os.readlink(f"/proc/{pid}/fd/{fd}")
-            if link.startswith("socket:["):
-                inodes.add(link[8:-1])
-    except OSError:
-        pass
-    found = []
-    with open("/proc/net/udp", encoding="utf-8") as file:
-        for line in file.readlines()[1:]:
-            fields = line.split()
-            if fields[9] not in inodes:
-                continue
-            address, number = fields[1].split(":")
-            packed = bytes.fromhex(address)[::-1]
-            found.append((socket.inet_ntoa(packed), int(number, 16)))
+    """The addresses of a rank's sockets, once all are open."""
+    found = udp_addresses_of(pid)
     return found if len(found) >= 4 else []
 
 

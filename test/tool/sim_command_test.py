@@ -19,7 +19,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from cases import STARTED, Skipped, all_children, case, check, gone, time_left, wait_for
+from cases import STARTED, Skipped, all_children, case, check, from_a_terminal, gone, time_left, wait_for
 from png_pixels import pixels
 from run_harness import COMMAND, main
 
@@ -351,7 +351,8 @@ def long_plan(folder):
 
 def start(folder, to, *arguments):
     process = subprocess.Popen([*COMMAND, "sim", long_plan(folder), "--jobs", "2", "--to", to, *arguments],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=from_a_terminal)
     STARTED.append(process)
     return process
 

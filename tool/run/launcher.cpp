@@ -17,11 +17,13 @@
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/run/conclude.hpp"
+#include "tool/run/interruption.hpp"
 #include "tool/run/joined.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/run/summary.hpp"
 #include "tool/run/watch.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -31,13 +33,17 @@ namespace {
 // (measured).
 constexpr std::uint64_t kRankBytes = 96'000'000;
 
-// Ctrl-C and the ends of children arrive as readable events while this lives.
+// Ctrl-C and the ends of children arrive as readable events while this lives. A signal that is
+// ignored (nohup) stays out: the kernel would keep a blocked one all the same.
 class SignalQueue {
  public:
   SignalQueue() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+    for (const int number : {SIGTERM, SIGCHLD}) sigaddset(&set, number);
+    for (const int number : {SIGINT, SIGHUP}) {
+      if (!is_ignored(number)) sigaddset(&set, number);
+    }
     (void)::sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd_ < 0) throw std::runtime_error("cannot make a signalfd");
@@ -84,6 +90,7 @@ void check_memory(const RunOptions& options, const Schedule& schedule, std::uint
 
 ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments) {
   const std::uint64_t started = now_ns();
+  const TimeLimit limit(options.timeout_s);  // ends a launcher that waits for its reader
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_length(options, schedule);
@@ -92,30 +99,30 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) check_trace_file(options, rank);
 
   std::FILE* const out = options.json == "-" ? stderr : stdout;
-  fmt::print(out, "{}\n", opening(options, schedule));
+  print_to(out, "{}\n", opening(options, schedule));
   std::fflush(out);
 
-  SignalQueue signals;  // before the server, whose thread inherits the blocked signals
   std::vector<std::uint32_t> may_return;
   for (const TimedFault& fault : options.timed_faults) {
     if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);
   }
-  engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
-  const auto start = [&](std::uint32_t rank, std::uint32_t life) {
-    std::vector<std::string> rank_arguments{"hawser", "rank"};
-    rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
-    engine::JobPlace place;
-    place.rank = rank;
-    place.size = options.ranks;
-    place.local_size = options.ranks;
-    place.rendezvous = server.address();
-    return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
-  };
   WatchOutcome outcome;
   std::vector<AttackResult> attacks;
   {
+    Display display(out, options.ranks);  // its last words may block, when signals are free again
+    SignalQueue signals;  // before the server, whose thread inherits the blocked signals
+    engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
+    const auto start = [&](std::uint32_t rank, std::uint32_t life) {
+      std::vector<std::string> rank_arguments{"hawser", "rank"};
+      rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
+      engine::JobPlace place;
+      place.rank = rank;
+      place.size = options.ranks;
+      place.local_size = options.ranks;
+      place.rendezvous = server.address();
+      return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
+    };
     std::vector<std::unique_ptr<Child>> children;
-    Display display(out, options.ranks);
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
       children.push_back(start(rank, 0));
     }
