@@ -258,7 +258,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_length(options, schedule);
-  check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
+  check_memory(options, schedule, place.local_size.value_or(1), memory_room());
   check_trace_file(options, place.rank);
   try {
     const auto server = open_rendezvous(options, joining);

@@ -32,6 +32,9 @@ namespace {
 // The memory of a rank besides its buffers: code, engine slabs, scratch of the collectives
 // (measured).
 constexpr std::uint64_t kRankBytes = 96'000'000;
+// The memory for the time of a collective: in the rank's list, while that grows, and in the lines
+// that carry it.
+constexpr std::uint64_t kTimeBytes = 32;
 
 // Ctrl-C and the ends of children arrive as readable events while this lives. A signal that is
 // ignored (nohup) stays out: the kernel would keep a blocked one all the same.
@@ -73,19 +76,28 @@ void check_length(const RunOptions& options, const Schedule& schedule) {
 }
 
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
-                  std::uint64_t available_bytes) {
-  const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + kRankBytes;
-  if (rank_bytes <= available_bytes / local_ranks) return;
-  const std::uint64_t left = available_bytes / local_ranks;
-  std::string advice = "fewer --ranks would fit";
-  if (left > kRankBytes) {
+                  const MemoryRoom& room) {
+  const std::uint64_t times_bytes = kTimeBytes * schedule.step.size() * options.steps;
+  const std::uint64_t other_bytes = kRankBytes + times_bytes;
+  const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + other_bytes;
+  const std::uint64_t left = room.of_rank(local_ranks);
+  if (rank_bytes <= left) return;
+  const bool is_limited = room.process_bytes < room.host_bytes / local_ranks;
+  std::string advice = is_limited ? "" : "fewer --ranks would fit";
+  if (left > other_bytes) {
     const std::uint64_t factor =
-        (largest_buffer_bytes(schedule) + left - kRankBytes - 1) / (left - kRankBytes);
+        (largest_buffer_bytes(schedule) + left - other_bytes - 1) / (left - other_bytes);
     advice = fmt::format("--scale {} would fit", options.scale * factor);
+  }
+  if (is_limited) {
+    throw InputError(fmt::format(
+        "a rank needs {} of memory, but the limits of a process (ulimit -v, ulimit -d) leave it "
+        "{}; raise them{}",
+        bytes_text(rank_bytes), bytes_text(left), advice.empty() ? "" : ", or " + advice));
   }
   throw InputError(fmt::format("{} ranks need {} of memory ({} each), {} are available; {}",
                                local_ranks, bytes_text(rank_bytes * local_ranks),
-                               bytes_text(rank_bytes), bytes_text(available_bytes), advice));
+                               bytes_text(rank_bytes), bytes_text(room.host_bytes), advice));
 }
 
 ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments) {
@@ -94,7 +106,7 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_length(options, schedule);
-  check_memory(options, schedule, options.ranks, available_memory_bytes());
+  check_memory(options, schedule, options.ranks, memory_room());
   check_report_file(options);
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) check_trace_file(options, rank);
 
