@@ -3,12 +3,13 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 
-from cases import (HANG_LIMIT_S, all_children, case, check, finish, gone, is_gone, let_pass, read_until, start_process,
+from cases import (HANG_LIMIT_S, Skipped, all_children, case, check, finish, gone, is_gone, let_pass, read_until, start_process,
                    time_left, wait_for)
 from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, SMALL_OF_OTHERS, TEXT, all_ranks, check_failure,
                          check_living_are_not_blamed, children, clog, free_port, full_pipe, patience, run, start,
@@ -100,6 +101,27 @@ def launcher_killed():
     process.kill()
     process.wait()
     wait_for(lambda: gone(ranks.values()), "the ranks to go with their launcher")
+
+
+@case
+def launcher_with_capabilities_killed():
+    """As `setcap cap_net_raw+ep hawser` allows attacks: exec then forgets who ends with whom."""
+    if os.geteuid() != 0 or not (shutil.which("setcap") and shutil.which("setpriv")):
+        raise Skipped("takes root, setcap (Debian: libcap2-bin) and setpriv")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(COMMAND[0], folder)
+        given = subprocess.run(["setcap", "cap_net_raw+ep", program], capture_output=True, text=True, check=False)
+        if given.returncode != 0:
+            raise Skipped(f"files here can't have capabilities: {given.stderr}")
+        process = start_process(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                                 program, "run", *LONG, "--attack", "garbage:100"])
+        started = wait_for(lambda: (lambda found: found if len(found) == 5 else None)(
+            all_children(process.pid)), "four ranks and an attacker", process)
+        read_until(process, RUNNING)
+        process.kill()
+        process.wait()
+        wait_for(lambda: gone(started), "ranks and attacker to go with their launcher")
 
 
 @case

@@ -288,6 +288,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
 }
 
 ExitCode run_launched(RunOptionParser& parser) {
+  end_with_launcher();
   const std::optional<engine::JobPlace> place = engine::job_place_from_environment();
   if (!place) throw InputError("`hawser rank` is started by `hawser run`");
   RunOptions options = parser.finish(place->size, place->said_by);
