@@ -162,7 +162,7 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
   const Time deadline = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
   BodyWriter join;
   join.text(bootstrap::kMagic).number(rank).number(size);
-  send(FrameType::join, join.body(), deadline);
+  send(FrameType::join, 0, join.body(), deadline);
   const Frame welcome = receive(FrameType::welcome, deadline);
   BodyReader body(welcome.body);
   epoch_ = body.number<std::uint64_t>();
@@ -174,7 +174,7 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
 
 Rendezvous::~Rendezvous() {
   try {
-    send(FrameType::leave, {}, monotonic_now() + kLeaveWithin);
+    send(FrameType::leave, 0, {}, monotonic_now() + kLeaveWithin);
   } catch (const BootstrapError&) {  // the server is gone already
   }
 }
@@ -192,15 +192,27 @@ std::optional<std::vector<std::vector<std::byte>>> Rendezvous::try_all_gather() 
 }
 
 void Rendezvous::begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
+  post(0, blob, timeout_ms);
+}
+
+void Rendezvous::contribute(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
+  post(bootstrap::kNeedsNoBlobs, blob, timeout_ms);
+  if (!receive(FrameType::gathered, round_deadline_).body.empty()) {
+    throw_gone("sent an invalid answer");
+  }
+}
+
+void Rendezvous::post(std::uint8_t detail, std::span<const std::byte> blob,
+                      std::uint32_t timeout_ms) {
   if (blob.size() > kMaxBlobBytes) {
     throw BootstrapError(BootstrapFailure::size_mismatch,
                          "The rendezvous accepts blobs of " + std::to_string(kMaxBlobBytes) +
                              " bytes at most, not " + std::to_string(blob.size()));
   }
   round_deadline_ = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
-  BodyWriter post;
-  post.number(timeout_ms).bytes(blob);
-  send(FrameType::post, post.body(), round_deadline_);
+  BodyWriter body;
+  body.number(timeout_ms).bytes(blob);
+  send(FrameType::post, detail, body.body(), round_deadline_);
 }
 
 std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
@@ -220,7 +232,7 @@ void Rendezvous::abort(std::string_view reason) noexcept {
   try {
     BodyWriter body;
     body.text(reason.substr(0, kMaxBlobBytes));
-    send(FrameType::abort, body.body(), monotonic_now() + kLeaveWithin);
+    send(FrameType::abort, 0, body.body(), monotonic_now() + kLeaveWithin);
   } catch (...) {  // the other ranks will notice by themselves
   }
 }
@@ -229,9 +241,10 @@ void Rendezvous::throw_gone(const std::string& what) const {
   throw BootstrapError(BootstrapFailure::unreachable, "The rendezvous at " + address_ + " " + what);
 }
 
-void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time deadline) {
+void Rendezvous::send(FrameType type, std::uint8_t detail, std::span<const std::byte> body,
+                      Time deadline) {
   std::vector<std::byte> bytes;
-  bootstrap::append_frame(bytes, type, 0, body);
+  bootstrap::append_frame(bytes, type, detail, body);
   std::span<const std::byte> left(bytes);
   while (!left.empty()) {
     const ssize_t sent = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);

@@ -254,8 +254,7 @@ Descriptor listen_on_any(const std::vector<Endpoint>& endpoints, const std::stri
     if (Descriptor socket = listen_on(endpoint, failed)) return socket;
     // A port in use says most, as the address is this host's. An address that is not this host's
     // says more than a family that the host lacks.
-    const bool says_more =
-        failed == EADDRINUSE || (failed == EADDRNOTAVAIL && code != EADDRINUSE);
+    const bool says_more = failed == EADDRINUSE || (failed == EADDRNOTAVAIL && code != EADDRINUSE);
     if (code == 0 || says_more) code = failed;
   }
   const std::string text = "The rendezvous can't listen at " + address;

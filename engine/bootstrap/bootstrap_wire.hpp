@@ -40,6 +40,8 @@ inline constexpr std::string_view kWhereToLook =
     "; check the messages of the process that serves it (a launcher, or rank 0)";
 
 inline constexpr std::uint32_t kNoRank = 0xffffffffu;
+// The detail of a POST from a rank that takes part in the round for the others only.
+inline constexpr std::uint8_t kNeedsNoBlobs = 1;
 // Longest body that a rank may send.
 inline constexpr std::size_t kMaxBodyFromRank = kMaxBlobBytes + 4;
 

@@ -111,8 +111,8 @@ void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
 // The server of a rank 0 that was told the rendezvous.
 std::unique_ptr<engine::RendezvousServer> serve_at(const engine::JobPlace& place,
                                                    std::uint32_t timeout_ms) {
-  return std::make_unique<engine::RendezvousServer>(
-      place.rendezvous, place.size, std::vector<std::uint32_t>(), timeout_ms);
+  return std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size,
+                                                    std::vector<std::uint32_t>(), timeout_ms);
 }
 
 // The server of a rank 0 that was told no rendezvous. It listens at loopback if the job stays on
@@ -177,23 +177,28 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Collects the texts of all ranks, of any length.
-std::vector<std::string> gather(engine::Rendezvous& rendezvous, const std::string& own,
-                                std::uint32_t timeout_ms) {
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Collects the texts of all ranks, of any length, at rank 0. The others get none of them.
+std::vector<std::string> gather_at_0(engine::Rendezvous& rendezvous, std::uint32_t rank,
+                                     const std::string& own, std::uint32_t timeout_ms) {
   std::size_t longest = 0;
   for (const auto& blob : rendezvous.all_gather(bytes_of(std::to_string(own.size())), timeout_ms)) {
-    const std::string text(reinterpret_cast<const char*>(blob.data()), blob.size());
-    longest = std::max<std::size_t>(longest, std::strtoull(text.c_str(), nullptr, 10));
+    longest = std::max<std::size_t>(longest, std::strtoull(text_of(blob).c_str(), nullptr, 10));
   }
   std::vector<std::string> all;
   for (std::size_t begin = 0; begin == 0 || begin < longest; begin += engine::kMaxBlobBytes) {
     const std::string piece =
         begin < own.size() ? own.substr(begin, engine::kMaxBlobBytes) : std::string();
+    if (rank != 0) {
+      rendezvous.contribute(bytes_of(piece), timeout_ms);
+      continue;
+    }
     const auto blobs = rendezvous.all_gather(bytes_of(piece), timeout_ms);
     all.resize(blobs.size());
-    for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
-      all[rank].append(reinterpret_cast<const char*>(blobs[rank].data()), blobs[rank].size());
-    }
+    for (std::size_t other = 0; other < blobs.size(); ++other) all[other] += text_of(blobs[other]);
   }
   return all;
 }
@@ -206,7 +211,8 @@ ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
   RankMessage message;
   message.result = own;
   std::vector<RankResult> results;
-  for (const std::string& text : gather(rendezvous, to_lines(message), timeout_ms)) {
+  for (const std::string& text :
+       gather_at_0(rendezvous, place.rank, to_lines(message), timeout_ms)) {
     MessageReader reader;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -218,8 +224,8 @@ ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
   if (place.rank == 0) {
     code = static_cast<int>(conclude(options, schedule, results, ExitCode::ok, wall_s));
   }
-  const std::vector<std::string> codes = gather(rendezvous, std::to_string(code), timeout_ms);
-  return static_cast<ExitCode>(std::atoi(codes[0].c_str()));
+  const auto codes = rendezvous.all_gather(bytes_of(std::to_string(code)), timeout_ms);
+  return static_cast<ExitCode>(std::atoi(text_of(codes[0]).c_str()));
 }
 
 }  // namespace
