@@ -15,9 +15,9 @@ namespace hawser::tool {
 // is an errno that is known already.
 [[nodiscard]] int with_written_output(int status, int reason = 0);
 
-// Writes to the stream. A failure is ignored, as nobody could hear of it: work that is right does not
-// end because nobody watches it. Only standard output is different, since reports go there: a failure
-// throws std::system_error.
+// Writes to the stream. A failure is ignored, as nobody could hear of it: work that is right does
+// not end because nobody watches it. Only standard output is different, since reports go there: a
+// failure throws std::system_error.
 void put(std::FILE* out, std::string_view text);
 
 template <class... Arguments>

@@ -19,7 +19,7 @@
 namespace hawser::tool {
 namespace {
 
-constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
+constexpr int kEndedUnseen = 255 << 8;                        // as if it had exited with 255
 constexpr const char* kLauncherVariable = "HAWSER_LAUNCHER";  // the number of its process
 
 [[noreturn]] void fail(std::string_view what) {

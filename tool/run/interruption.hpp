@@ -14,17 +14,17 @@ namespace hawser::tool {
 [[nodiscard]] bool is_ignored(int signal);
 
 // From here on SIGTERM, SIGINT and SIGHUP end the process at once (unless ignored). They do so
-// anyway, except for the first process of a container: the kernel passes it no signal that it has no
-// handler for.
+// anyway, except for the first process of a container: the kernel passes it no signal that it has
+// no handler for.
 void end_on_signals();
 
 // From here on SIGTERM (and SIGINT, if it is not ignored) asks the rank to end. Before, they end
 // the process.
 void listen_for_signals();
 
-// Asks the rank to end `seconds` after the object was made. (A launcher keeps the time itself.) If the process still exists 10 s later,
-// it ends the process as ExitCode::wrong, with a line on standard error. A process can have only
-// one, since it uses SIGALRM.
+// Asks the rank to end `seconds` after the object was made. (A launcher keeps the time itself.) If
+// the process still exists 10 s later, it ends the process as ExitCode::wrong, with a line on
+// standard error. A process can have only one, since it uses SIGALRM.
 class TimeLimit {
  public:
   explicit TimeLimit(double seconds);

@@ -69,10 +69,10 @@ class SignalQueue {
 void check_length(const RunOptions& options, const Schedule& schedule) {
   const std::uint64_t in_step = schedule.step.size();
   if (in_step * options.steps <= kMaxTimedTasks) return;
-  throw InputError(fmt::format(
-      "{} of {} make {} collectives, but a run times at most {}; --steps {} would fit",
-      counted(options.steps, "step"), counted(in_step, "collective"), in_step * options.steps,
-      kMaxTimedTasks, kMaxTimedTasks / in_step));
+  throw InputError(
+      fmt::format("{} of {} make {} collectives, but a run times at most {}; --steps {} would fit",
+                  counted(options.steps, "step"), counted(in_step, "collective"),
+                  in_step * options.steps, kMaxTimedTasks, kMaxTimedTasks / in_step));
 }
 
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,

@@ -15,7 +15,8 @@ namespace hawser::tool {
 [[nodiscard]] ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments);
 
 struct Schedule;
-// Throws InputError, with the figures, if the run has more collectives than ranks can keep times of.
+// Throws InputError, with the figures, if the run has more collectives than ranks can keep times
+// of.
 void check_length(const RunOptions& options, const Schedule& schedule);
 // Throws InputError, with the figures, if so many ranks need more memory than there is.
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,

@@ -21,8 +21,8 @@ PipeSink::PipeSink(int fd) : fd_(fd) {
 }
 
 PipeSink::~PipeSink() {
-  // Without a limit: a launcher that is stopped, or waits for its own reader, reads later. When it is
-  // gone, a write fails (EPIPE), and poll returns with POLLERR.
+  // Without a limit: a launcher that is stopped, or waits for its own reader, reads later. When it
+  // is gone, a write fails (EPIPE), and poll returns with POLLERR.
   while (left() > 0) {
     if (write_some()) continue;
     if (errno != EAGAIN) break;

@@ -128,7 +128,8 @@ struct RankMessage {
 // Puts the lines of one sender together.
 class MessageReader {
  public:
-  // The message that this line completes; nothing if more lines follow, or if it is not of to_lines.
+  // The message that this line completes; nothing if more lines follow, or if it is not of
+  // to_lines.
   [[nodiscard]] std::optional<RankMessage> read(const std::string& line);
 
  private:

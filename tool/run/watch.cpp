@@ -92,7 +92,8 @@ void Watch::wait() {
   std::vector<pollfd> fds{{signals_, POLLIN, 0}};
   for (const auto& child : children_) {
     if (child->report_fd() >= 0) fds.push_back({child->report_fd(), POLLIN, 0});
-    if (child->output_fd() >= 0 && !display_.is_behind()) fds.push_back({child->output_fd(), POLLIN, 0});
+    if (child->output_fd() >= 0 && !display_.is_behind())
+      fds.push_back({child->output_fd(), POLLIN, 0});
   }
   (void)::poll(fds.data(), fds.size(), kWakeMs);
 }

@@ -10,12 +10,12 @@
 #include "sim/storm/shrink.hpp"
 #include "tool/error.hpp"
 #include "tool/interrupt.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/storm/apart.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/storm/plan_json.hpp"
 #include "tool/storm/report.hpp"
 #include "tool/storm/trace.hpp"
-#include "tool/standard_output.hpp"
 #include "tool/utf8.hpp"
 
 namespace hawser::tool {
@@ -47,7 +47,7 @@ ExitCode exit_code(bool failed, bool was_interrupted) {
 ExitCode run_many(const StormOptions& options, const Storm& storm, std::FILE* out) {
   if (options.swarm.jobs < options.asked_jobs) {
     print_to(out, "{} workers instead of {}: four for each processor\n", options.swarm.jobs,
-               options.asked_jobs);
+             options.asked_jobs);
   }
   const SwarmResult result = run_swarm(options.swarm, storm, interrupted, out);
   print_to(out, "{}", to_text(options.swarm, result, wording_of(options)));
@@ -108,11 +108,11 @@ sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Pla
   write_plan(options.shrink_file, small,
              fmt::format("seed {}, shrunk in {} runs: {}", plan.seed, shrinker.asked(), verdict));
   print_to(out,
-             "left: {} faults, {} messages, {} receives, {} hosts, {} odd tunables, in {}\n"
-             "    look at it: {} --plan {}{} --trace\n",
-             small.faults.size(), small.messages.size(), small.receives.size(), small.hosts.size(),
-             sim::odd_tunables(small), options.shrink_file, options.command,
-             shell_word(options.shrink_file), options.repeated);
+           "left: {} faults, {} messages, {} receives, {} hosts, {} odd tunables, in {}\n"
+           "    look at it: {} --plan {}{} --trace\n",
+           small.faults.size(), small.messages.size(), small.receives.size(), small.hosts.size(),
+           sim::odd_tunables(small), options.shrink_file, options.command,
+           shell_word(options.shrink_file), options.repeated);
   return small;
 }
 
