@@ -15,8 +15,8 @@ inline constexpr std::uint64_t kUnknownMemory = std::numeric_limits<std::uint64_
 // kUnknownMemory if neither is known, for example if /proc is not mounted.
 [[nodiscard]] std::uint64_t available_memory_bytes();
 
-// What the limits of this process (`ulimit -v` and `ulimit -d`; Grid Engine's h_vmem) leave it.
-// kUnknownMemory if there are none.
+// The memory that this process may still take under its limits (`ulimit -v`, `ulimit -d`, or Grid
+// Engine's h_vmem). kUnknownMemory if there are none.
 [[nodiscard]] std::uint64_t process_memory_left_bytes();
 
 struct ProcessLimits {
