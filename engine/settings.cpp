@@ -45,9 +45,10 @@ std::string variable_of(std::string_view tunable) {
 }
 
 // The project's other variables: a process's place in its job, the log, the command's files.
-constexpr std::array<std::string_view, 10> kOtherVariables{
-    "HAWSER_NICS",       "HAWSER_RANK", "HAWSER_SIZE", "HAWSER_RENDEZVOUS", "HAWSER_LOCAL_RANK",
-    "HAWSER_LOCAL_SIZE", "HAWSER_LOG",  "HAWSER_LIFE", "HAWSER_WORKLOADS",  "HAWSER_RUN_TOKEN"};
+constexpr std::array<std::string_view, 11> kOtherVariables{
+    "HAWSER_NICS",       "HAWSER_RANK",       "HAWSER_SIZE",     "HAWSER_RENDEZVOUS",
+    "HAWSER_LOCAL_RANK", "HAWSER_LOCAL_SIZE", "HAWSER_LOG",      "HAWSER_LIFE",
+    "HAWSER_LAUNCHER",   "HAWSER_WORKLOADS",  "HAWSER_RUN_TOKEN"};
 
 // Refuses a variable whose name is nearly a known one, because the user meant that one. Names
 // unlike any known one belong to others (HAWSER_HOME of a module system).

@@ -3,6 +3,8 @@
 
 #include <csignal>
 
+#include "tool/run/interruption.hpp"
+
 namespace hawser::tool {
 namespace {
 
@@ -16,7 +18,7 @@ bool interrupted() { return g_interrupted != 0; }
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_signal;
-  (void)::sigaction(SIGINT, &action, nullptr);
+  if (!is_ignored(SIGINT)) (void)::sigaction(SIGINT, &action, nullptr);
   (void)::sigaction(SIGTERM, &action, nullptr);
 }
 

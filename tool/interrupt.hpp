@@ -4,6 +4,7 @@
 
 namespace hawser::tool {
 
+// SIGINT stays ignored if it is, as in a script's background jobs.
 void catch_interrupts();
 // Whether one has come since catch_interrupts().
 [[nodiscard]] bool interrupted();

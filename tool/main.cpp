@@ -17,6 +17,7 @@
 #include "tool/exit_code.hpp"
 #include "tool/info/info.hpp"
 #include "tool/inherited.hpp"
+#include "tool/run/interruption.hpp"
 #include "tool/run/joined.hpp"
 #include "tool/run/launcher.hpp"
 #include "tool/run/options.hpp"
@@ -69,6 +70,7 @@ constexpr const char* kSimFooter =
     "interrupted: the results of the runs that ended are written.\n";
 
 int run(const std::vector<std::string>& arguments, hawser::tool::RunOptionParser& parser) {
+  hawser::tool::end_on_signals();  // first: to find this process' place in a job may take long
   auto joining = hawser::tool::joining_from_environment();
   const auto options =
       joining ? parser.finish(joining->place.size, joining->place.said_by) : parser.finish(0);

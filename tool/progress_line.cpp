@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "tool/run/clock.hpp"
+#include "tool/standard_output.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -19,7 +20,7 @@ ProgressLine::ProgressLine(std::FILE* out)
     : out_(out), terminal_(out != nullptr && ::isatty(::fileno(out)) == 1), shown_ns_(now_ns()) {}
 
 ProgressLine::~ProgressLine() {
-  if (drawn_ && terminal_) fmt::print(out_, "\r\x1b[K");
+  if (drawn_ && terminal_) (void)std::fputs("\r\x1b[K", out_);  // a destructor throws nothing
   if (drawn_) (void)std::fflush(out_);
 }
 
@@ -29,7 +30,7 @@ bool ProgressLine::is_due(std::uint64_t now) const {
 
 void ProgressLine::show(std::uint64_t now, std::string_view text) {
   if (out_ == nullptr) return;
-  fmt::print(out_, "{}{}{}", terminal_ ? "\r\x1b[K" : "", text, terminal_ ? "" : "\n");
+  print_to(out_, "{}{}{}", terminal_ ? "\r\x1b[K" : "", text, terminal_ ? "" : "\n");
   (void)std::fflush(out_);
   drawn_ = true;
   shown_ns_ = now;

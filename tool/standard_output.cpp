@@ -25,4 +25,10 @@ int with_written_output(int status, int reason) {
   return status == 0 ? static_cast<int>(ExitCode::bad_input) : status;
 }
 
+void put(std::FILE* out, std::string_view text) {
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (is_written || out != stdout) return;
+  throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+}
+
 }  // namespace hawser::tool

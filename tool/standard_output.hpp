@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,12 +15,20 @@ namespace hawser::tool {
 // is an errno that is known already.
 [[nodiscard]] int with_written_output(int status, int reason = 0);
 
-// A line for people, on standard error. A failure to write it is ignored, as nobody could hear of
-// it.
+// Writes to the stream. A failure is ignored, as nobody could hear of it: work that is right does
+// not end because nobody watches it. Only standard output is different, since reports go there: a
+// failure throws std::system_error.
+void put(std::FILE* out, std::string_view text);
+
+template <class... Arguments>
+void print_to(std::FILE* out, fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  put(out, fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+// A line for people, on standard error.
 template <class... Arguments>
 void tell(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  static_cast<void>(
-      std::fputs(fmt::format(text, std::forward<Arguments>(arguments)...).c_str(), stderr));
+  print_to(stderr, text, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace hawser::tool

@@ -12,11 +12,11 @@
 //
 //   type       from    body                                          detail
 //   1 JOIN     rank    "HAWSER01", u32 rank, u32 size
-//   2 POST     rank    u32 timeout in ms, the rank's blob
+//   2 POST     rank    u32 timeout in ms, the rank's blob            1: needs none of the round
 //   3 ABORT    rank    text
 //   4 LEAVE    rank    -
 //   5 WELCOME  server  u64 epoch, 32 bytes secret; to a rank that joins again, the last GATHERED
-//   6 GATHERED server  for each rank: u32 length, its blob
+//   6 GATHERED server  for each rank: u32 length, its blob; nothing if POST's detail is 1
 //   7 FAILED   server  u32 rank concerned or 0xffffffff, text         a BootstrapFailure
 //   8 HELLO    rank    "HAWSER01", u64 nonce
 //   9 HERE     server  u64 nonce
@@ -97,10 +97,11 @@ class RendezvousServer {
   };
 
   // Listens at "HOST:PORT" or "[IPV6]:PORT"; port 0 means any free port. The processes of ranks in
-  // `may_return` may end and join again, each as often as its rank is listed. Throws
-  // BootstrapError.
+  // `may_return` may end and join again, each as often as its rank is listed. Waits at most
+  // `timeout_ms` until a host's name resolves to this host, since a cluster may publish it late.
+  // Throws BootstrapError.
   RendezvousServer(const std::string& address, std::uint32_t size,
-                   const std::vector<std::uint32_t>& may_return = {});
+                   const std::vector<std::uint32_t>& may_return = {}, std::uint32_t timeout_ms = 0);
   // Listens at every address of this host, at a free port. address() then contains all of `where`.
   RendezvousServer(const Everywhere& where, std::uint32_t size);
   // Delivers the answers that are already under way. Ranks that still wait get an error.
@@ -126,7 +127,8 @@ class RendezvousServer {
 class Rendezvous {
  public:
   // Joins the job. Retries until the host's name resolves and the server answers. Tries several
-  // addresses, and all those that a name resolves to, side by side.
+  // addresses, and all those that a name resolves to, side by side. Resolves names again meanwhile,
+  // as their addresses may be out of date.
   Rendezvous(const std::string& address, std::uint32_t rank, std::uint32_t size,
              std::uint32_t timeout_ms);
   ~Rendezvous();  // leaves; causes an error only in ranks that wait for this one
@@ -148,7 +150,11 @@ class Rendezvous {
   // equally often.
   [[nodiscard]] std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> blob,
                                                                std::uint32_t timeout_ms);
-  // The same without blocking: begin_all_gather contributes the blob, and try_all_gather returns
+  // Contributes this rank's blob to a round in which other ranks call all_gather, and returns when
+  // all have. None of the blobs comes here: where only one rank needs them all, that saves the
+  // server a job's worth of bytes for each of the others.
+  void contribute(std::span<const std::byte> blob, std::uint32_t timeout_ms);
+  // all_gather without blocking: begin_all_gather contributes the blob, and try_all_gather returns
   // nothing until all ranks have. fd() is readable when a call may succeed.
   void begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms);
   [[nodiscard]] std::optional<std::vector<std::vector<std::byte>>> try_all_gather();
@@ -163,7 +169,9 @@ class Rendezvous {
   [[nodiscard]] int fd() const noexcept { return socket_.get(); }
 
  private:
-  void send(bootstrap::FrameType type, std::span<const std::byte> body, proto::Time deadline);
+  void post(std::uint8_t detail, std::span<const std::byte> blob, std::uint32_t timeout_ms);
+  void send(bootstrap::FrameType type, std::uint8_t detail, std::span<const std::byte> body,
+            proto::Time deadline);
   [[nodiscard]] std::optional<bootstrap::Frame> take(bootstrap::FrameType type);
   [[nodiscard]] bootstrap::Frame receive(bootstrap::FrameType type, proto::Time deadline);
   [[nodiscard]] std::vector<std::vector<std::byte>> blobs_of(

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/bootstrap/bootstrap.hpp"
 #include "engine/bootstrap/bootstrap_race.hpp"
@@ -32,7 +35,9 @@ namespace {
 // The server itself reports a timeout and the missing ranks. Its report may take this much longer.
 constexpr auto kServerMayTake = milliseconds(3000);
 constexpr auto kLeaveWithin = milliseconds(1000);
-constexpr int kAskAgainMs = 500;  // for a host's name
+// A name's addresses may be out of date: a cluster may still publish those of a process that is
+// gone. Each new look is a query of every rank to the name server.
+constexpr auto kResolveAgain = milliseconds(3000);
 
 // Returns false if the deadline passes first.
 bool wait_for(const Descriptor& socket, short events, Time deadline) {
@@ -51,10 +56,10 @@ std::vector<bootstrap::Endpoint> resolve_until(const std::string& address, Time 
   for (;;) {
     try {
       return bootstrap::resolve(address);
-    } catch (const bootstrap::HostUnknown&) {
-      if (monotonic_now() + milliseconds(kAskAgainMs) > deadline) throw;
+    } catch (const bootstrap::NameNotReady&) {
+      if (monotonic_now() + milliseconds(bootstrap::kAskAgainMs) > deadline) throw;
     }
-    ::poll(nullptr, 0, kAskAgainMs);
+    ::poll(nullptr, 0, bootstrap::kAskAgainMs);
   }
 }
 
@@ -67,17 +72,68 @@ std::vector<bootstrap::Endpoint> endpoints_of(const bootstrap::Meeting& meeting,
   return all;
 }
 
+// The race for the meeting's addresses. It goes on while they stay the same, whatever their order:
+// a new race would drop connections that a slow server is about to answer.
+class Search {
+ public:
+  Search(bootstrap::Meeting meeting, Time deadline)
+      : meeting_(std::move(meeting)),
+        deadline_(deadline),
+        has_names_(std::ranges::any_of(meeting_.addresses, bootstrap::has_name)) {
+    start(endpoints_of(meeting_, deadline_));
+  }
+
+  [[nodiscard]] Descriptor run() {
+    for (;;) {
+      const Time now = monotonic_now();
+      const Time until = has_names_ ? proto::earlier(deadline_, now + kResolveAgain) : deadline_;
+      Descriptor socket = race_->run(until);
+      if (socket || !race_->has_way() || until == deadline_) return socket;
+      look_again();
+    }
+  }
+
+  [[nodiscard]] const bootstrap::Race& race() const { return *race_; }
+
+ private:
+  void start(const std::vector<bootstrap::Endpoint>& endpoints) {
+    const bool asks = meeting_.nonce != 0 || endpoints.size() > 1;
+    race_.emplace(endpoints, asks, meeting_.nonce);
+    known_ = texts_of(endpoints);
+  }
+
+  void look_again() {
+    try {
+      const std::vector<bootstrap::Endpoint> endpoints = endpoints_of(meeting_, monotonic_now());
+      if (texts_of(endpoints) != known_) start(endpoints);
+    } catch (const bootstrap::NameNotReady&) {  // the addresses so far are the best known
+    }
+  }
+
+  static std::vector<std::string> texts_of(const std::vector<bootstrap::Endpoint>& endpoints) {
+    std::vector<std::string> texts;
+    for (const bootstrap::Endpoint& endpoint : endpoints) texts.push_back(text_of(endpoint));
+    std::ranges::sort(texts);
+    return texts;
+  }
+
+  bootstrap::Meeting meeting_;
+  Time deadline_;
+  bool has_names_;
+  std::optional<bootstrap::Race> race_;
+  std::vector<std::string> known_;
+};
+
 Descriptor connect_to(const std::string& text, std::uint32_t timeout_ms) {
-  const Time deadline = monotonic_now() + milliseconds(timeout_ms);
   const bootstrap::Meeting meeting = bootstrap::parse_meeting(text);
-  const std::vector<bootstrap::Endpoint> endpoints = endpoints_of(meeting, deadline);
   const std::string shown = text_of(bootstrap::Meeting{meeting.addresses, 0});
-  bootstrap::Race race(endpoints, meeting.nonce != 0 || endpoints.size() > 1, meeting.nonce);
-  if (Descriptor socket = race.run(deadline)) {
+  Search search(meeting, monotonic_now() + milliseconds(timeout_ms));
+  if (Descriptor socket = search.run()) {
     const int on = 1;
     static_cast<void>(::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on));
     return socket;
   }
+  const bootstrap::Race& race = search.race();
   if (!race.has_way()) {
     throw BootstrapError(BootstrapFailure::unreachable,
                          "This host has no route to the rendezvous at " + shown + ": " +
@@ -106,7 +162,7 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
   const Time deadline = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
   BodyWriter join;
   join.text(bootstrap::kMagic).number(rank).number(size);
-  send(FrameType::join, join.body(), deadline);
+  send(FrameType::join, 0, join.body(), deadline);
   const Frame welcome = receive(FrameType::welcome, deadline);
   BodyReader body(welcome.body);
   epoch_ = body.number<std::uint64_t>();
@@ -118,7 +174,7 @@ Rendezvous::Rendezvous(const std::string& address, std::uint32_t rank, std::uint
 
 Rendezvous::~Rendezvous() {
   try {
-    send(FrameType::leave, {}, monotonic_now() + kLeaveWithin);
+    send(FrameType::leave, 0, {}, monotonic_now() + kLeaveWithin);
   } catch (const BootstrapError&) {  // the server is gone already
   }
 }
@@ -136,15 +192,27 @@ std::optional<std::vector<std::vector<std::byte>>> Rendezvous::try_all_gather() 
 }
 
 void Rendezvous::begin_all_gather(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
+  post(0, blob, timeout_ms);
+}
+
+void Rendezvous::contribute(std::span<const std::byte> blob, std::uint32_t timeout_ms) {
+  post(bootstrap::kNeedsNoBlobs, blob, timeout_ms);
+  if (!receive(FrameType::gathered, round_deadline_).body.empty()) {
+    throw_gone("sent an invalid answer");
+  }
+}
+
+void Rendezvous::post(std::uint8_t detail, std::span<const std::byte> blob,
+                      std::uint32_t timeout_ms) {
   if (blob.size() > kMaxBlobBytes) {
     throw BootstrapError(BootstrapFailure::size_mismatch,
                          "The rendezvous accepts blobs of " + std::to_string(kMaxBlobBytes) +
                              " bytes at most, not " + std::to_string(blob.size()));
   }
   round_deadline_ = monotonic_now() + milliseconds(timeout_ms) + kServerMayTake;
-  BodyWriter post;
-  post.number(timeout_ms).bytes(blob);
-  send(FrameType::post, post.body(), round_deadline_);
+  BodyWriter body;
+  body.number(timeout_ms).bytes(blob);
+  send(FrameType::post, detail, body.body(), round_deadline_);
 }
 
 std::vector<std::vector<std::byte>> Rendezvous::blobs_of(
@@ -164,7 +232,7 @@ void Rendezvous::abort(std::string_view reason) noexcept {
   try {
     BodyWriter body;
     body.text(reason.substr(0, kMaxBlobBytes));
-    send(FrameType::abort, body.body(), monotonic_now() + kLeaveWithin);
+    send(FrameType::abort, 0, body.body(), monotonic_now() + kLeaveWithin);
   } catch (...) {  // the other ranks will notice by themselves
   }
 }
@@ -173,9 +241,10 @@ void Rendezvous::throw_gone(const std::string& what) const {
   throw BootstrapError(BootstrapFailure::unreachable, "The rendezvous at " + address_ + " " + what);
 }
 
-void Rendezvous::send(FrameType type, std::span<const std::byte> body, Time deadline) {
+void Rendezvous::send(FrameType type, std::uint8_t detail, std::span<const std::byte> body,
+                      Time deadline) {
   std::vector<std::byte> bytes;
-  bootstrap::append_frame(bytes, type, 0, body);
+  bootstrap::append_frame(bytes, type, detail, body);
   std::span<const std::byte> left(bytes);
   while (!left.empty()) {
     const ssize_t sent = ::send(socket_.get(), left.data(), left.size(), MSG_NOSIGNAL);

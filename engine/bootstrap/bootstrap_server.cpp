@@ -11,7 +11,9 @@
 #include <array>
 #include <atomic>
 #include <list>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -21,6 +23,7 @@
 #include "engine/background_thread.hpp"
 #include "engine/bootstrap/bootstrap.hpp"
 #include "engine/bootstrap/bootstrap_wire.hpp"
+#include "engine/bootstrap/send_queue.hpp"
 #include "engine/cancellation.hpp"
 #include "engine/clock.hpp"
 #include "engine/entropy.hpp"
@@ -107,7 +110,7 @@ class RendezvousServer::Service {
     bool gone = false;
     bool has_asked = false;  // has sent HELLO
     std::vector<std::byte> in;
-    std::vector<std::byte> out;
+    bootstrap::SendQueue out;
   };
   struct Rank {
     Connection* connection = nullptr;
@@ -115,6 +118,7 @@ class RendezvousServer::Service {
     std::uint32_t lives = 0;       // number of processes of this rank that have ended
     std::uint32_t may_return = 0;  // how often the rank may still join again
     bool posted = false;           // in the present round
+    bool needs_blobs = true;       // those of the present round
     Time deadline = kNever;
     std::uint32_t timeout_ms = 0;
     std::vector<std::byte> blob;
@@ -129,7 +133,7 @@ class RendezvousServer::Service {
   void handle(Connection& connection, const Frame& frame, Time now);
   void answer_hello(Connection& connection, BodyReader body);
   void join(Connection& connection, BodyReader body);
-  void post(Connection& connection, BodyReader body, Time now);
+  void post(Connection& connection, const Frame& frame, Time now);
   void leave(Connection& connection);
   void end(Connection& connection);
   void lose(Connection& connection);
@@ -155,7 +159,7 @@ class RendezvousServer::Service {
   Descriptor wake_event_;
   std::list<Connection> connections_;
   std::vector<Rank> ranks_;
-  std::vector<std::byte> last_gathered_;  // body of the last GATHERED
+  bootstrap::SharedFrame last_gathered_;  // with all blobs; null before the first round
   std::size_t posted_ = 0;
   bool failed_ = false;
   BootstrapFailure failure_kind_{};
@@ -308,11 +312,11 @@ void RendezvousServer::Service::read(Connection& connection, Time now) {
 
 void RendezvousServer::Service::write(Connection& connection) {
   while (!connection.out.empty() && !connection.gone) {
-    const ssize_t sent =
-        ::send(connection.socket.get(), connection.out.data(), connection.out.size(), MSG_NOSIGNAL);
+    const std::span<const std::byte> next = connection.out.next();
+    const ssize_t sent = ::send(connection.socket.get(), next.data(), next.size(), MSG_NOSIGNAL);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (sent <= 0) return lose(connection);
-    connection.out.erase(connection.out.begin(), connection.out.begin() + sent);
+    connection.out.drop(static_cast<std::size_t>(sent));
   }
 }
 
@@ -324,7 +328,7 @@ void RendezvousServer::Service::handle(Connection& connection, const Frame& fram
   if (frame.type == FrameType::join && connection.rank == kNoRank) return join(connection, body);
   if (connection.rank == kNoRank) return lose(connection);
   switch (frame.type) {
-    case FrameType::post: return post(connection, body, now);
+    case FrameType::post: return post(connection, frame, now);
     case FrameType::leave: return leave(connection);
     case FrameType::abort:
       return fail_job(
@@ -340,7 +344,7 @@ void RendezvousServer::Service::answer_hello(Connection& connection, BodyReader 
   const bool is_meant =
       magic == bootstrap::kMagic && body.complete() && (nonce == 0 || nonce == nonce_);
   if (!is_meant || std::exchange(connection.has_asked, true)) return lose(connection);
-  bootstrap::append_frame(connection.out, FrameType::here, 0, BodyWriter().number(nonce).body());
+  connection.out.append(FrameType::here, 0, BodyWriter().number(nonce).body());
 }
 
 void RendezvousServer::Service::join(Connection& connection, BodyReader body) {
@@ -369,16 +373,20 @@ void RendezvousServer::Service::join(Connection& connection, BodyReader body) {
   ranks_[rank].connection = &connection;
   BodyWriter welcome;
   welcome.number(epoch_ + ranks_[rank].lives).bytes(secret_);
-  if (ranks_[rank].lives > 0) welcome.bytes(last_gathered_);
-  bootstrap::append_frame(connection.out, FrameType::welcome, 0, welcome.body());
+  if (ranks_[rank].lives > 0 && last_gathered_) {
+    welcome.bytes(std::span(*last_gathered_).subspan(bootstrap::kHeadBytes));
+  }
+  connection.out.append(FrameType::welcome, 0, welcome.body());
 }
 
-void RendezvousServer::Service::post(Connection& connection, BodyReader body, Time now) {
+void RendezvousServer::Service::post(Connection& connection, const Frame& frame, Time now) {
   Rank& rank = ranks_[connection.rank];
+  BodyReader body(frame.body);
   rank.timeout_ms = body.number<std::uint32_t>();
   const auto blob = body.rest();
   if (!body.good() || rank.posted) return lose(connection);
   rank.posted = true;
+  rank.needs_blobs = frame.detail != bootstrap::kNeedsNoBlobs;
   rank.deadline = now + milliseconds(rank.timeout_ms);
   rank.blob.assign(blob.begin(), blob.end());
   ++posted_;
@@ -395,13 +403,20 @@ void RendezvousServer::Service::answer_round() {
   for (const Rank& rank : ranks_) {
     all.number(static_cast<std::uint32_t>(rank.blob.size())).bytes(rank.blob);
   }
+  auto gathered = std::make_shared<std::vector<std::byte>>();
+  bootstrap::append_frame(*gathered, FrameType::gathered, 0, all.body());
+  last_gathered_ = std::move(gathered);
   for (Rank& rank : ranks_) {
-    bootstrap::append_frame(rank.connection->out, FrameType::gathered, 0, all.body());
+    if (rank.needs_blobs) {
+      rank.connection->out.append(last_gathered_);
+    } else {
+      rank.connection->out.append(FrameType::gathered, 0, {});
+    }
     rank.posted = false;
     rank.deadline = kNever;
+    rank.blob = std::vector<std::byte>();  // gives its memory back
   }
   posted_ = 0;
-  last_gathered_ = all.body();
 }
 
 void RendezvousServer::Service::leave(Connection& connection) {
@@ -474,8 +489,7 @@ void RendezvousServer::Service::refuse(Connection& connection, BootstrapFailure 
                                        std::uint32_t rank, const std::string& text) {
   BodyWriter body;
   body.number(rank).text(text);
-  bootstrap::append_frame(connection.out, FrameType::failed, static_cast<std::uint8_t>(failure),
-                          body.body());
+  connection.out.append(FrameType::failed, static_cast<std::uint8_t>(failure), body.body());
   end(connection);
 }
 
@@ -505,9 +519,10 @@ void RendezvousServer::Service::fail_job(BootstrapFailure failure, std::uint32_t
 }
 
 RendezvousServer::RendezvousServer(const std::string& address, std::uint32_t size,
-                                   const std::vector<std::uint32_t>& may_return) {
+                                   const std::vector<std::uint32_t>& may_return,
+                                   std::uint32_t timeout_ms) {
   check_size(size);
-  service_ = std::make_unique<Service>(bootstrap::listen_at(address),
+  service_ = std::make_unique<Service>(bootstrap::listen_at(address, timeout_ms),
                                        bootstrap::Meeting{{address}, 0}, size, may_return);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +14,9 @@
 #include <string>
 #include <string_view>
 
+#include "engine/clock.hpp"
 #include "engine/host/address_wait.hpp"
+#include "engine/log.hpp"
 #include "engine/system_error.hpp"
 
 namespace hawser::engine::bootstrap {
@@ -122,12 +125,14 @@ std::vector<Endpoint> resolve(const std::string& address) {
     endpoints.push_back(endpoint);
   }
   if (endpoints.empty()) {
-    throw HostUnknown(BootstrapFailure::bad_address,
-                      "Rendezvous " + address + ": host " + parts.host +
-                          " is not known: " + (error != 0 ? ::gai_strerror(error) : "no address"));
+    throw NameNotReady(BootstrapFailure::bad_address,
+                       "Rendezvous " + address + ": host " + parts.host +
+                           " is not known: " + (error != 0 ? ::gai_strerror(error) : "no address"));
   }
   return endpoints;
 }
+
+bool has_name(const std::string& address) { return !is_literal(split(address).host); }
 
 std::string with_port(const std::string& address, std::string_view port) {
   return address.substr(0, address.rfind(':') + 1) + std::string(port);
@@ -217,7 +222,7 @@ std::vector<Endpoint> everywhere(std::string_view port) {
 // a different one.
 bool has_several(const std::string& address, const std::vector<Endpoint>& endpoints) {
   const bool leads_out = !std::ranges::all_of(endpoints, is_loopback);
-  return !is_literal(split(address).host) && endpoints.size() > 1 && leads_out;
+  return has_name(address) && endpoints.size() > 1 && leads_out;
 }
 
 bool is_any_own(std::vector<Endpoint> endpoints) {
@@ -245,21 +250,26 @@ Descriptor listen_on_any(const std::vector<Endpoint>& endpoints, const std::stri
   int code = 0;
   for (const Endpoint& endpoint : endpoints) {
     await_own(endpoint);
-    if (Descriptor socket = listen_on(endpoint, code)) return socket;
+    int failed = 0;
+    if (Descriptor socket = listen_on(endpoint, failed)) return socket;
+    // A port in use says most, as the address is this host's. An address that is not this host's
+    // says more than a family that the host lacks.
+    const bool says_more = failed == EADDRINUSE || (failed == EADDRNOTAVAIL && code != EADDRINUSE);
+    if (code == 0 || says_more) code = failed;
   }
   const std::string text = "The rendezvous can't listen at " + address;
   if (code == EADDRINUSE) {
     throw BootstrapError(BootstrapFailure::port_in_use, text + ": another program uses that port");
   }
   if (code == EADDRNOTAVAIL) {
-    throw BootstrapError(BootstrapFailure::bad_address, text + ": this host has no such address");
+    const std::string why = text + ": this host has no such address";
+    if (has_name(address)) throw NameNotReady(BootstrapFailure::bad_address, why);
+    throw BootstrapError(BootstrapFailure::bad_address, why);
   }
   throw BootstrapError(BootstrapFailure::bad_address, system_error(text, code).what());
 }
 
-}  // namespace
-
-Descriptor listen_at(const std::string& address) {
+Descriptor listen_now(const std::string& address) {
   std::vector<Endpoint> endpoints = resolve(address);
   const bool is_everywhere = is_loopback_here_alone(address, endpoints) ||
                              (has_several(address, endpoints) && is_any_own(endpoints));
@@ -267,7 +277,22 @@ Descriptor listen_at(const std::string& address) {
   return listen_on_any(endpoints, address);
 }
 
-Descriptor listen_everywhere() { return listen_on_any(everywhere("0"), "any port"); }
+}  // namespace
+
+Descriptor listen_at(const std::string& address, std::uint32_t timeout_ms) {
+  const proto::Time deadline = monotonic_now() + proto::milliseconds(timeout_ms);
+  for (bool is_first = true;; is_first = false) {
+    try {
+      return listen_now(address);
+    } catch (const NameNotReady& error) {
+      if (monotonic_now() + proto::milliseconds(kAskAgainMs) > deadline) throw;
+      if (is_first) log_warning(std::string(error.what()) + "; trying again");
+    }
+    ::poll(nullptr, 0, kAskAgainMs);
+  }
+}
+
+Descriptor listen_everywhere() { return listen_on_any(everywhere("0"), "[::]:0"); }
 
 std::uint16_t port_of(const Descriptor& socket) {
   Endpoint own;

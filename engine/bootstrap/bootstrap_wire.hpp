@@ -40,6 +40,8 @@ inline constexpr std::string_view kWhereToLook =
     "; check the messages of the process that serves it (a launcher, or rank 0)";
 
 inline constexpr std::uint32_t kNoRank = 0xffffffffu;
+// The detail of a POST from a rank that takes part in the round for the others only.
+inline constexpr std::uint8_t kNeedsNoBlobs = 1;
 // Longest body that a rank may send.
 inline constexpr std::size_t kMaxBodyFromRank = kMaxBlobBytes + 4;
 
@@ -130,21 +132,28 @@ struct Meeting {
 [[nodiscard]] Meeting parse_meeting(const std::string& text);
 [[nodiscard]] std::string text_of(const Meeting& meeting);
 
-// The host's name doesn't resolve, or not yet.
-class HostUnknown : public BootstrapError {
+// The host's name doesn't resolve, or where this host is to listen it leads to other hosts only. A
+// cluster publishes a name some time after its process starts, and may publish a predecessor's
+// address until then. A later attempt may succeed.
+class NameNotReady : public BootstrapError {
   using BootstrapError::BootstrapError;
 };
 
 // Resolves "HOST:PORT" or "[IPV6]:PORT" to at least one address. May ask the network for a name.
-// Throws HostUnknown, or another BootstrapError.
+// Throws NameNotReady, or another BootstrapError.
 [[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
+// True if the host is a name, whose addresses may change, and no literal address.
+[[nodiscard]] bool has_name(const std::string& address);
 // True if the host is a name that means loopback here and another machine elsewhere. On Debian a
 // host's own name does (127.0.1.1).
 [[nodiscard]] bool is_loopback_here_alone(const std::string& address,
                                           const std::vector<Endpoint>& endpoints);
 // Opens a non-blocking listening socket at `address`. If that is such a name, or a name with
-// several addresses, it listens at every address of this host. Throws BootstrapError.
-[[nodiscard]] Descriptor listen_at(const std::string& address);
+// several addresses, it listens at every address of this host. Retries for `timeout_ms` if the name
+// is not ready. Throws BootstrapError.
+[[nodiscard]] Descriptor listen_at(const std::string& address, std::uint32_t timeout_ms);
+// The pause between two attempts to resolve a name that is not ready.
+inline constexpr int kAskAgainMs = 500;
 // Listens at every address of this host, at a free port. Throws BootstrapError.
 [[nodiscard]] Descriptor listen_everywhere();
 [[nodiscard]] std::uint16_t port_of(const Descriptor& socket);

@@ -27,14 +27,33 @@ std::optional<std::uint32_t> number(const char* name) {
   return value;
 }
 
+[[noreturn]] void throw_missing(const char* name, const char* because) {
+  throw Error(std::string(name) + " is not set or empty, though " + because + " is");
+}
+
 std::uint32_t needed(const char* name, const char* because) {
   if (const auto value = number(name)) return *value;
-  throw Error(std::string(name) + " is not set, though " + because + " is");
+  throw_missing(name, because);
+}
+
+// The number of this host's ranks, which others divide by.
+std::optional<std::uint32_t> local_size(const char* name, std::uint32_t size) {
+  const auto value = number(name);
+  if (!value || (*value >= 1 && *value <= size)) return value;
+  throw Error(std::string(name) + "=" + std::to_string(*value) + ": of a job of " +
+              std::to_string(size) + ", a host has 1 to " + std::to_string(size) + " ranks");
+}
+
+// Refuses a job whose processes don't know their ranks. Each would take itself for a launcher, run a
+// job of its own, and report that all is well. WORLD_SIZE without any RANK may be a script's own.
+void refuse_size_without_rank() {
+  if (variable("HAWSER_SIZE")) throw_missing("HAWSER_RANK", "HAWSER_SIZE");
+  if (std::getenv("RANK") != nullptr && variable("WORLD_SIZE")) throw_missing("RANK", "WORLD_SIZE");
 }
 
 std::string torch_rendezvous() {
   const auto host = variable("MASTER_ADDR");
-  if (!host) throw Error("MASTER_ADDR is not set, though RANK is");
+  if (!host) throw_missing("MASTER_ADDR", "RANK");
   std::uint32_t port = needed("MASTER_PORT", "RANK");
   if (variable("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
   if (port == 0 || port > 65535) {
@@ -64,16 +83,17 @@ std::optional<JobPlace> job_place_from_environment() {
     place.rank = *rank;
     place.size = needed("HAWSER_SIZE", rank_name);
     place.local_rank = number("HAWSER_LOCAL_RANK");
-    place.local_size = number("HAWSER_LOCAL_SIZE");
+    place.local_size = local_size("HAWSER_LOCAL_SIZE", place.size);
     place.said_by = "HAWSER_RANK and HAWSER_SIZE";
-    if (!rendezvous) throw Error("HAWSER_RENDEZVOUS is not set, though HAWSER_RANK is");
+    if (!rendezvous) throw_missing("HAWSER_RENDEZVOUS", rank_name);
   } else if (const auto torch_rank = number(rank_name = "RANK")) {
     place.rank = *torch_rank;
     place.size = needed("WORLD_SIZE", rank_name);
     place.local_rank = number("LOCAL_RANK");
-    place.local_size = number("LOCAL_WORLD_SIZE");
+    place.local_size = local_size("LOCAL_WORLD_SIZE", place.size);
     place.said_by = "RANK and WORLD_SIZE";
   } else {
+    refuse_size_without_rank();
     return {};
   }
   place.rendezvous = rendezvous ? *rendezvous : torch_rendezvous();
@@ -101,6 +121,7 @@ bool started_by_pmix() {
                       "start the ranks with a launcher that supports PMIx (Open MPI's mpirun, "
                       "`srun --mpi=pmix`)");
   }
+  if (variable("HAWSER_RENDEZVOUS")) throw_missing("HAWSER_RANK", "HAWSER_RENDEZVOUS");
   return false;
 }
 

@@ -24,13 +24,14 @@ struct JobPlace {
 // overrides both.
 //
 // Returns nothing if neither HAWSER_RANK nor RANK is set. Throws hawser::Error, which names the
-// variable, if one is missing or invalid.
+// variable, if one is missing or invalid. HAWSER_RANK is missing if HAWSER_SIZE is set. An empty
+// variable counts as not set.
 [[nodiscard]] std::optional<JobPlace> job_place_from_environment();
 
 // For a process that these variables do not place: true if a PMIx launcher started it (mpirun of
 // Open MPI, srun --mpi=pmix, prterun). pmix_job.hpp then asks that launcher. Throws hawser::Error
-// with advice if another launcher started several such processes. They could not find each other,
-// and each would take itself for the whole job.
+// with advice if another launcher started several such processes, or if HAWSER_RENDEZVOUS is set.
+// They could not find each other, and each would take itself for the whole job.
 [[nodiscard]] bool started_by_pmix();
 
 }  // namespace hawser::engine

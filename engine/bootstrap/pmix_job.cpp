@@ -38,6 +38,8 @@ PmixJob::PmixJob(std::unique_ptr<Pmix> pmix) : pmix_(std::move(pmix)) {
     }
     place_.local_rank = pmix_->number_of_process("pmix.lrank");
     place_.local_size = pmix_->number_of_job("pmix.local.size");
+    // A launcher that knows nothing of hosts may answer 0.
+    if (place_.local_size < 1u || place_.local_size > place_.size) place_.local_size.reset();
   } catch (...) {
     pmix_->finalize();
     throw;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/bootstrap/bootstrap_wire.hpp"
+#include "engine/bootstrap/send_queue.hpp"
 #include "test/engine/rendezvous_scene.hpp"
 #include "test/support/hang_limit.hpp"
 
@@ -73,6 +74,48 @@ TEST_CASE("Rendezvous__a_round_can_be_waited_for_beside_other_work") {
   });
   CHECK(error.failure() == BootstrapFailure::timeout);
   CHECK(error.rank() == 1u);
+}
+
+TEST_CASE("Rendezvous__who_only_contributes_to_a_round_gets_nothing_of_it") {
+  RendezvousServer server("127.0.0.1:0", 3);
+  const auto blob = [](std::uint32_t rank) { return bytes_of("of " + std::to_string(rank)); };
+  const std::vector<std::vector<std::byte>> all{blob(0), blob(1), blob(2)};
+  run_ranks(3, [&](std::uint32_t rank) {
+    Rendezvous rendezvous(server.address(), rank, 3, kHangLimitMs);
+    for (std::uint32_t wants = 0; wants < 3; ++wants) {
+      if (rank != wants) {
+        rendezvous.contribute(blob(rank), kHangLimitMs);  // throws if it gets any
+      } else if (rendezvous.all_gather(blob(rank), kHangLimitMs) != all) {
+        throw std::runtime_error("blobs differ");
+      }
+    }
+    if (rendezvous.all_gather(blob(rank), kHangLimitMs) != all) {
+      throw std::runtime_error("blobs differ afterwards");
+    }
+  });
+}
+
+TEST_CASE("SendQueue__frames_leave_in_order_and_shared_ones_are_not_copied") {
+  using bootstrap::FrameType;
+  const auto shared = std::make_shared<std::vector<std::byte>>(bytes_of("of all"));
+  bootstrap::SendQueue queue, other;
+  CHECK(queue.empty());
+  queue.append(FrameType::here, 0, bytes_of("own"));
+  queue.append(shared);
+  other.append(shared);
+  CHECK(shared.use_count() == 3);
+  CHECK(queue.next().size() == bootstrap::kHeadBytes + 3);
+  queue.drop(bootstrap::kHeadBytes + 2);
+  CHECK(queue.next()[0] == std::byte{'n'});
+  queue.drop(1);
+  CHECK(queue.next().data() == shared->data());
+  CHECK(other.next().data() == shared->data());
+  queue.drop(2);
+  CHECK(queue.next().data() == shared->data() + 2);
+  CHECK(queue.next().size() == shared->size() - 2);
+  queue.drop(shared->size() - 2);
+  CHECK(queue.empty());
+  CHECK(shared.use_count() == 2);
 }
 
 TEST_CASE("Rendezvous__epochs_grow_and_secrets_differ_from_job_to_job") {

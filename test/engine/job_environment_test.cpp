@@ -98,6 +98,14 @@ TEST_CASE("job_place_from_environment__errors_name_the_variable") {
   CHECK_THAT(error_in({{"HAWSER_RANK", "x"}}), StartsWith("HAWSER_RANK=x"));
   CHECK_THAT(error_in({{"HAWSER_RANK", "-1"}}), StartsWith("HAWSER_RANK=-1"));
   CHECK_THAT(error_in({{"HAWSER_RANK", "1"}}), StartsWith("HAWSER_SIZE is not set"));
+  // Each process of such a job would run a job of its own, and report that all is well.
+  CHECK(error_in({{"HAWSER_SIZE", "8"}}) ==
+        "HAWSER_RANK is not set or empty, though HAWSER_SIZE is");
+  CHECK(error_in({{"HAWSER_RANK", ""}, {"HAWSER_SIZE", "8"}, {"HAWSER_RENDEZVOUS", "h:1"}}) ==
+        "HAWSER_RANK is not set or empty, though HAWSER_SIZE is");
+  CHECK(error_in({{"RANK", ""}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "h"}}) ==
+        "RANK is not set or empty, though WORLD_SIZE is");
+  CHECK(error_in({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "h"}}) == "");
   CHECK_THAT(error_in({{"HAWSER_RANK", "1"}, {"HAWSER_SIZE", "2"}}),
              StartsWith("HAWSER_RENDEZVOUS is not set"));
   CHECK_THAT(error_in({{"HAWSER_RANK", "2"}, {"HAWSER_SIZE", "2"}, {"HAWSER_RENDEZVOUS", "h:1"}}),
@@ -105,6 +113,31 @@ TEST_CASE("job_place_from_environment__errors_name_the_variable") {
   CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), StartsWith("MASTER_ADDR is not set"));
   CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "h"}}),
              StartsWith("MASTER_PORT is not set"));
+}
+
+TEST_CASE("job_place_from_environment__a_host_has_one_to_all_ranks_of_the_job") {
+  using Catch::Matchers::StartsWith;
+  const auto own = [](const std::string& local_size) {
+    return error_in({{"HAWSER_RANK", "0"},
+                     {"HAWSER_SIZE", "4"},
+                     {"HAWSER_RENDEZVOUS", "h:1"},
+                     {"HAWSER_LOCAL_SIZE", local_size}});
+  };
+  const auto torch = [](const std::string& local_size) {
+    return error_in({{"RANK", "0"},
+                     {"WORLD_SIZE", "4"},
+                     {"MASTER_ADDR", "h"},
+                     {"MASTER_PORT", "1"},
+                     {"LOCAL_WORLD_SIZE", local_size}});
+  };
+  for (const char* right : {"1", "4", ""}) {
+    CHECK(own(right) == "");
+    CHECK(torch(right) == "");
+  }
+  for (const std::string wrong : {"0", "5"}) {
+    CHECK_THAT(own(wrong), StartsWith("HAWSER_LOCAL_SIZE=" + wrong + ": "));
+    CHECK_THAT(torch(wrong), StartsWith("LOCAL_WORLD_SIZE=" + wrong + ": "));
+  }
 }
 
 bool pmix_in(const Variables& variables) {
@@ -159,6 +192,12 @@ TEST_CASE("started_by_pmix__a_batch_script_or_a_shell_may_start_its_own_ranks") 
                        {"SLURM_STEP_NUM_TASKS", "1"},
                        {"SLURM_STEP_NODELIST", "node1"}}));
   CHECK_FALSE(pmix_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+}
+
+TEST_CASE("started_by_pmix__a_rendezvous_without_a_rank_is_refused") {
+  CHECK(launcher_error_in({{"HAWSER_RENDEZVOUS", "h:1"}}) ==
+        "HAWSER_RANK is not set or empty, though HAWSER_RENDEZVOUS is");
+  CHECK(pmix_in({{"HAWSER_RENDEZVOUS", "h:1"}, {"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "1234"}}));
 }
 
 TEST_CASE("started_by_pmix__other_launchers_are_refused") {

@@ -102,6 +102,16 @@ TEST_CASE("pmix_job__a_launcher_need_not_know_of_hosts") {
   CHECK_FALSE(job.place().local_size);
 }
 
+// Others divide by it.
+TEST_CASE("pmix_job__a_number_of_ranks_that_no_host_can_have_is_unknown") {
+  const Environment environment(kVariables, {});
+  for (const std::uint32_t local_size : {0u, 5u}) {
+    World world;
+    world.job["pmix.local.size"] = local_size;
+    CHECK_FALSE(job_in(world).place().local_size);
+  }
+}
+
 TEST_CASE("pmix_job__rank_0_tells_where_it_listens") {
   const Environment environment(kVariables, {});
   World world;

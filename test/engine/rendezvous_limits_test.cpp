@@ -14,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,12 @@ std::atomic<bool> out_of_descriptors{false};
 // While it isn't negative, each read of this process finds more bytes from this socket.
 std::atomic<int> flood_from{-1};
 
+// Where the bytes end that this process sends at least kManyBytes at a time of: a place for each
+// buffer that it sends from.
+constexpr std::size_t kManyBytes = 32768;
+std::mutex ends_mutex;
+std::set<const std::byte*> ends_of_sent;
+
 }  // namespace
 
 // These replace libc's functions.
@@ -55,6 +63,14 @@ extern "C" int connect(int fd, const sockaddr* to, socklen_t bytes) {
     (void)::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from);
   }
   return static_cast<int>(::syscall(SYS_connect, fd, to, bytes));
+}
+
+extern "C" ssize_t send(int fd, const void* from, std::size_t bytes, int flags) {
+  if (bytes >= kManyBytes) {
+    const std::lock_guard lock(ends_mutex);
+    ends_of_sent.insert(static_cast<const std::byte*>(from) + bytes);
+  }
+  return ::syscall(SYS_sendto, fd, from, bytes, flags, nullptr, 0);
 }
 
 extern "C" ssize_t recv(int fd, void* to, std::size_t bytes, int flags) {
@@ -134,6 +150,25 @@ TEST_CASE("RendezvousServer__of_many_ranks_it_raises_the_limit_of_open_files") {
   const RendezvousServer many("127.0.0.1:0", 1000);
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &now) == 0);
   CHECK(now.rlim_cur == now.rlim_max);
+}
+
+// Otherwise the answer to a round would take the square of the job's size.
+TEST_CASE("RendezvousServer__all_ranks_get_a_round_from_one_copy") {
+  constexpr std::uint32_t kRanks = 16;
+  const std::vector<std::byte> blob(2 * kManyBytes / kRanks, std::byte{7});
+  RendezvousServer server("127.0.0.1:0", kRanks);
+  {
+    const std::lock_guard lock(ends_mutex);
+    ends_of_sent.clear();
+  }
+  run_ranks(kRanks, [&](std::uint32_t rank) {
+    Rendezvous rendezvous(server.address(), rank, kRanks, kHangLimitMs);
+    if (rendezvous.all_gather(blob, kHangLimitMs) != std::vector(kRanks, blob)) {
+      throw std::runtime_error("blobs differ");
+    }
+  });
+  const std::lock_guard lock(ends_mutex);
+  CHECK(ends_of_sent.size() == 1);
 }
 
 // A connection that is ending may send without end: the others still get their answers.

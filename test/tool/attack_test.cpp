@@ -35,11 +35,11 @@ TEST_CASE("attack: kinds and rates") {
 TEST_CASE("attack: a result comes through a line as it was") {
   RankMessage message;
   message.attack = AttackResult{AttackKind::replay, 1, 2, 3, 4, 5};
-  const auto back = from_line(to_line(message));
+  const auto back = from_line(to_lines(message));
   REQUIRE(back);
   REQUIRE(back->attack);
   CHECK(back->attack->kind == AttackKind::replay);
-  CHECK(to_line(*back) == to_line(message));
+  CHECK(to_lines(*back) == to_lines(message));
 }
 
 // The reason for which a receiver drops a packet before it looks at sessions, or none.

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "tool/error.hpp"
 #include "tool/run/buffers.hpp"
 
 namespace hawser::tool {
@@ -31,6 +32,10 @@ TEST_CASE("buffers: every guard byte counts, no byte of a buffer does") {
       CHECK(arena.damaged_guard_bytes() == expected);
     }
   }
+}
+
+TEST_CASE("buffers: memory that the system does not give is an error of the input") {
+  CHECK_THROWS_AS(BufferArena(std::size_t{1} << 60), InputError);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ A script marks its cases with @case, and those of continuous integration's gate 
 import os
 import re
 import select
+import signal
 import subprocess
 import time
 
@@ -78,8 +79,21 @@ def wait_for(condition, what, process=None):
         select.select([], [], [], POLL_S)
 
 
+def let_pass(seconds):
+    """Lets time pass, for a case about what happens meanwhile."""
+    end = time.monotonic() + seconds
+    wait_for(lambda: time.monotonic() > end, "time to pass")
+
+
+def from_a_terminal():
+    """For preexec_fn: signals act as on a program that a person starts, whoever started the tests."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start_process(command, **options):
     """Starts a process whose standard output and error read_until() and finish() read together."""
+    options.setdefault("preexec_fn", from_a_terminal)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
     process.unread = b""
     STARTED.append(process)

@@ -16,10 +16,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import run_harness
-from cases import HANG_LIMIT_S, Skipped, all_children, case, check, finish, gone, read_until, start_process, wait_for
-from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed, free_port, patience, run, start
+from cases import (HANG_LIMIT_S, SKIPPED, Failed, Skipped, all_children, case, check, finish, gone, let_pass, read_until,
+                   start_process, wait_for)
+from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed, free_port, full_pipe, patience, run, start
 
 SMALL = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
 LONG = ["--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "100000"]
@@ -247,27 +249,73 @@ def ranks_that_others_start_end_themselves_after_their_timeout():
 @case
 def a_rank_that_can_not_end_is_ended_after_its_timeout():
     """Rank 0 writes its report into a pipe that nobody reads."""
-    fifo = os.path.join(os.getcwd(), "report")
-    os.mkfifo(fifo)
-    with open(os.open(fifo, os.O_RDWR | os.O_NONBLOCK), "wb", buffering=0) as file:
-        while True:
-            try:
-                if file.write(bytes(65536)) is None:
-                    break
-            except BlockingIOError:
-                break
+    with full_pipe(os.path.join(os.getcwd(), "report")) as fifo:
         process, = ranks_by_environment(1, SMALL + ["--timeout", "5", "--json", fifo])
         status, output = finish(process)
     check(status == 1 and "still runs 10 s after --timeout" in output, f"{status}\n{output}")
 
 
+@case(gate=True)
+def the_first_process_of_a_container_ends_on_sigterm():
+    """Also before all ranks have met: the kernel gives it no signal that it has no handler for."""
+    container = start_process(["unshare", "-pf", *COMMAND, "run", *patience(), *SMALL], env=environment(
+        HAWSER_RANK="0", HAWSER_SIZE="2", HAWSER_RENDEZVOUS=f"127.0.0.1:{free_port()}"))
+    try:
+        output = read_until(container, "rank 0 of 2, according to HAWSER_RANK")
+    except Failed as failure:
+        if "unshare failed" in str(failure):
+            raise Skipped("this user may not make PID namespaces") from failure
+        raise
+    rank, = all_children(container.pid)
+    os.kill(rank, signal.SIGTERM)
+    status, rest = finish(container)
+    check(status == 130, f"{status}\n{output}{rest}")
+
+
+@case
+def a_rank_without_its_number_is_no_job_of_its_own():
+    output, _ = run(SMALL, expected=2, env=environment(
+        HAWSER_RANK="", HAWSER_SIZE="8", HAWSER_RENDEZVOUS="127.0.0.1:1"))
+    check("hawser: HAWSER_RANK is not set or empty, though HAWSER_SIZE is" in output, output)
+
+
+@case
+def a_name_that_is_never_known():
+    for rank in ("0", "1"):
+        begun = time.monotonic()
+        process = start(SMALL + ["--timeout", "2"], env=environment(
+            HAWSER_RANK=rank, HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
+        status, output = finish(process)
+        check(status == 2 and "host no-such-host.invalid is not known" in output, f"{rank}: {status}\n{output}")
+        check(time.monotonic() - begun > 1, f"rank {rank} did not wait for the name:\n{output}")
+
+
 @case
 def a_name_that_becomes_known_later():
-    """Rank 1 starts while the name of rank 0's host doesn't exist yet, as in pods."""
-    process = start(SMALL + ["--timeout", "2"], env=environment(
-        HAWSER_RANK="1", HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
-    status, output = finish(process)
-    check(status == 2 and "host no-such-host.invalid is not known" in output, f"{status}\n{output}")
+    """Both ranks start before the name of rank 0's host exists, as in pods. At first the name has a
+    predecessor's address."""
+    name, port = "hawser-0.hawser", free_port()
+    for file in ("hosts", "resolv.conf"):  # without a name server only the file of hosts counts
+        with open(file, "w", encoding="utf-8") as new:
+            new.write("127.0.0.1 localhost\n" if file == "hosts" else "")
+    script = 'for f in hosts resolv.conf; do mount --bind $f /etc/$f || exit 77; done; exec "$@"'
+    ranks = [start_process(["unshare", "-m", "sh", "-c", script, "sh", *COMMAND, "run", *patience(), *SMALL],
+                           env=environment(HAWSER_RANK=str(rank), HAWSER_SIZE="2",
+                                           HAWSER_RENDEZVOUS=f"{name}:{port}"))
+             for rank in (0, 1)]
+    try:
+        output = read_until(ranks[0], f"host {name} is not known: .*; trying again")
+    except Failed as failure:
+        if ranks[0].poll() == SKIPPED or "unshare failed" in str(failure):
+            raise Skipped("this user may not mount files in a namespace of its own") from failure
+        raise
+    for address in ("203.0.113.77", "127.0.0.1"):  # TEST-NET-3 is on no host
+        with open("hosts", "w", encoding="utf-8") as file:
+            file.write(f"127.0.0.1 localhost\n{address} {name}\n")
+        let_pass(1)
+    ends = [finish(rank) for rank in ranks]
+    check(all(status == 0 for status, _ in ends), f"{output}{ends}")
+    check("ok: every byte" in ends[0][1], str(ends))
 
 
 def main():

@@ -25,6 +25,23 @@ TEST_CASE("memory: this host has some, this process took some of it") {
   CHECK(peak_memory_bytes() < available_memory_bytes());
 }
 
+TEST_CASE("memory: what the limits of a process leave it") {
+  const std::string status =
+      "Name:\thawser\nVmPeak:\t  900 kB\nVmSize:\t  300 kB\nVmData:\t  100 kB\n";
+  CHECK(left_of_limits({}, status) == kUnknownMemory);
+  CHECK(left_of_limits({.address_space = 1000 * 1024}, status) == 700 * 1024);
+  CHECK(left_of_limits({.data = 1000 * 1024}, status) == 900 * 1024);
+  CHECK(left_of_limits({1000 * 1024, 500 * 1024}, status) == 400 * 1024);
+  CHECK(left_of_limits({.address_space = 200 * 1024}, status) == 0);
+  CHECK(left_of_limits({.address_space = 200 * 1024}, "") == 200 * 1024);  // without /proc
+}
+
+TEST_CASE("memory: a rank has its share of the host, and no more than a process may have") {
+  CHECK(MemoryRoom{1000, 300}.of_rank(2) == 300);
+  CHECK(MemoryRoom{1000, 300}.of_rank(4) == 250);
+  CHECK(MemoryRoom{}.of_rank(1) == kUnknownMemory);
+}
+
 // The files that a test provides, by path.
 using Files = std::map<std::string, std::string>;
 

@@ -5,7 +5,9 @@
 
 #include "hawser/nics.hpp"
 #include "tool/error.hpp"
+#include "tool/run/launcher.hpp"
 #include "tool/run/options.hpp"
+#include "tool/run/schedule.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -72,6 +74,18 @@ TEST_CASE("options: tunables by name, in their range") {
   CHECK_THROWS_AS(parse("--tunable peer_timeout_ms=1s"), InputError);
   CHECK_THROWS_AS(parse("--tunable peer_timeout=500"), InputError);
   CHECK_THROWS_AS(parse("--tunable peer_timeout_ms"), InputError);
+}
+
+TEST_CASE("options: more collectives than a run can time are refused before it starts") {
+  Schedule schedule;
+  schedule.step.resize(13);  // gpt2's
+  CHECK_NOTHROW(check_length(parse("--steps 1000000"), schedule));
+  schedule.step.resize(130);  // llama's
+  CHECK_NOTHROW(check_length(parse("--steps 129055"), schedule));
+  CHECK_THROWS_WITH(check_length(parse("--steps 1000000"), schedule),
+                    "1000000 steps of 130 collectives make 130000000 collectives, but a run times "
+                    "at most 16777216; --steps 129055 would fit");
+  CHECK_THROWS_AS(check_length(parse("--steps 129056"), schedule), InputError);
 }
 
 TEST_CASE("options: own NICs") {

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tool/utf8.hpp"
 
@@ -63,7 +64,7 @@ RankResult result() {
 TEST_CASE("report: a result comes through a line as it was") {
   RankMessage message;
   message.result = result();
-  const std::string line = to_line(message);
+  const std::string line = to_lines(message);
   CHECK(line.find('\n') == line.size() - 1);
   const auto back = from_line(line);
   REQUIRE(back);
@@ -71,12 +72,47 @@ TEST_CASE("report: a result comes through a line as it was") {
   CHECK_FALSE(back->progress);
   CHECK_FALSE(back->note);
   // Writing it a second time shows that the text has all fields and is stable.
-  CHECK(to_line(*back) == line);
+  CHECK(to_lines(*back) == line);
   CHECK(back->result->failure->peer == 7u);
   CHECK(back->result->failure->code == ExitCode::peer_failed);
   CHECK(back->result->nics[0].state == PathState::probing);
   CHECK(back->result->stalls[1].at == 0.25);
   CHECK(back->result->task_ns == std::vector<std::uint64_t>{1, 2, 3});
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("report: a result of any length comes through lines that the launcher accepts") {
+  for (const std::size_t tasks : {0u, 8191u, 8192u, 8193u, 300'000u}) {
+    CAPTURE(tasks);
+    RankMessage message;
+    message.result = result();
+    // The longest numbers, all different.
+    message.result->task_ns.resize(tasks);
+    for (std::size_t i = 0; i < tasks; ++i) message.result->task_ns[i] = ~std::uint64_t{0} - i;
+    RankMessage progress;
+    progress.progress = Progress{0.5, {}};
+
+    MessageReader reader;
+    std::vector<RankMessage> read;
+    for (const std::string& line : split(to_lines(message))) {
+      CHECK(line.size() < kMaxLineBytes / 64);  // and so would be those of far longer runs
+      if (auto whole = reader.read(line)) read.push_back(std::move(*whole));
+    }
+    REQUIRE(read.size() == 1);
+    REQUIRE(read[0].result);
+    CHECK(read[0].result->task_ns == message.result->task_ns);
+    CHECK(to_lines(read[0]) == to_lines(message));
+    // The next message of the same sender has nothing of this one.
+    const auto next = reader.read(to_lines(progress));
+    REQUIRE(next);
+    CHECK(next->task_ns.empty());
+  }
 }
 
 TEST_CASE("report: every number of a result is in its line") {
@@ -92,7 +128,7 @@ TEST_CASE("report: progress and notes") {
   RankMessage message;
   message.progress = Progress{0.5, {nic("a", PathState::up), nic("b", PathState::down)}};
   message.note = "NIC 2 killed";
-  const auto back = from_line(to_line(message));
+  const auto back = from_line(to_lines(message));
   REQUIRE(back);
   CHECK(back->progress->done == 0.5);
   CHECK(back->progress->nics.size() == 2);

@@ -3,15 +3,17 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import time
 
-from cases import HANG_LIMIT_S, case, check, finish, gone, read_until, time_left, wait_for
+from cases import (HANG_LIMIT_S, Skipped, all_children, case, check, finish, gone, is_gone, let_pass, read_until, start_process,
+                   time_left, wait_for)
 from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, SMALL_OF_OTHERS, TEXT, all_ranks, check_failure,
-                         check_living_are_not_blamed, children, free_port, patience, run, start)
+                         check_living_are_not_blamed, children, clog, free_port, full_pipe, patience, run, start,
+                         udp_addresses_of)
 
 # --- failures --------------------------------------------------------------------------------------
 
@@ -51,8 +53,7 @@ def rank_stopped_for_a_moment():
     ranks = all_ranks(process, 3)
     os.kill(ranks[1], signal.SIGSTOP)
     output = read_until(process, "rank 1 is stopped")
-    deadline = time.monotonic() + 1.5  # far below peer_timeout
-    wait_for(lambda: time.monotonic() > deadline, "time to pass")
+    let_pass(1.5)  # far below peer_timeout
     os.kill(ranks[1], signal.SIGCONT)
     status, rest = finish(process)
     check(status == 0, output + rest)
@@ -103,9 +104,79 @@ def launcher_killed():
 
 
 @case
+def launcher_with_capabilities_killed():
+    """As `setcap cap_net_raw+ep hawser` allows attacks: exec then forgets who ends with whom."""
+    if os.geteuid() != 0 or not (shutil.which("setcap") and shutil.which("setpriv")):
+        raise Skipped("takes root, setcap (Debian: libcap2-bin) and setpriv")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(COMMAND[0], folder)
+        given = subprocess.run(["setcap", "cap_net_raw+ep", program], capture_output=True, text=True, check=False)
+        if given.returncode != 0:
+            raise Skipped(f"files here can't have capabilities: {given.stderr}")
+        process = start_process(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+                                 program, "run", *LONG, "--attack", "garbage:100"])
+        started = wait_for(lambda: (lambda found: found if len(found) == 5 else None)(
+            all_children(process.pid)), "four ranks and an attacker", process)
+        read_until(process, RUNNING)
+        process.kill()
+        process.wait()
+        wait_for(lambda: gone(started), "ranks and attacker to go with their launcher")
+
+
+@case
 def not_in_time():
     output, _ = run(LONG + ["--timeout", "3"], expected=1)
     check("not finished within 3 s" in output, output)
+
+
+@case
+def a_launcher_whose_reader_has_paused_still_listens():
+    process = start(LONG)
+    ranks = all_ranks(process, 4)
+    output = read_until(process, RUNNING)
+    clog(f"/proc/{process.pid}/fd/1")
+    process.terminate()
+    wait_for(lambda: gone(ranks.values()), "the ranks to end")
+    status, rest = finish(process)
+    check(status == 130 and "ending all ranks" in rest, f"{status}\n{output}{rest}")
+
+
+@case
+def a_launcher_that_can_not_print_its_report_ends_on_a_signal():
+    process = start(LONG)
+    ranks = all_ranks(process, 4)
+    read_until(process, RUNNING)
+    clog(f"/proc/{process.pid}/fd/1")
+    # The first one ends the ranks, and a later one the launcher, which now waits for its reader.
+    wait_for(lambda: process.poll() is not None or process.terminate(), "the launcher to end")
+    check(process.poll() == -signal.SIGTERM, f"{process.poll()}")
+    check(gone(ranks.values()), "ranks are left behind")
+
+
+@case
+def a_launcher_that_can_not_end_is_ended_after_its_timeout():
+    with tempfile.TemporaryDirectory() as folder, full_pipe(os.path.join(folder, "report")) as fifo:
+        status, output = finish(start(SMALL + ["--timeout", "5", "--json", fifo]))
+    check(status == 1 and "still runs 10 s after --timeout" in output, f"{status}\n{output}")
+
+
+@case
+def reports_of_ranks_wait_for_a_launcher_that_is_stopped():
+    process = start(LONG)
+    ranks = all_ranks(process, 4)
+    output = read_until(process, RUNNING)
+    process.send_signal(signal.SIGSTOP)
+    for rank in ranks.values():
+        clog(f"/proc/{rank}/fd/3")  # kReportFd
+    for rank in ranks.values():
+        os.kill(rank, signal.SIGTERM)
+    wait_for(lambda: not any(udp_addresses_of(rank) for rank in ranks.values()), "the ranks to close")
+    let_pass(6)
+    check(not any(is_gone(rank) for rank in ranks.values()), "ranks have ended without their reports")
+    process.send_signal(signal.SIGCONT)
+    status, rest = finish(process)
+    check(status == 3 and "no report" not in rest, f"{status}\n{output}{rest}")
 
 
 # --- ranks that are started again ------------------------------------------------------------------
@@ -281,12 +352,12 @@ def traces_that_cannot_be_written():
         check(status == 2 and "cannot write" in output, output)
 
 
-def run_with_streams(arguments, closed=(), stdout=subprocess.PIPE):
+def run_with_streams(arguments, closed=(), stdout=subprocess.PIPE, stderr=subprocess.PIPE):
     """Runs to the end with some standard descriptors closed; returns (status, standard error)."""
     def close():
         for descriptor in closed:
             os.close(descriptor)
-    done = subprocess.run([*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+    done = subprocess.run([*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
                           text=True, check=False, timeout=time_left(), preexec_fn=close)
     return done.returncode, done.stderr
 
@@ -301,6 +372,10 @@ def a_report_that_cannot_be_written_is_an_error():
         # A run that fails reports its own failure first.
         status, told = run_with_streams(["run", "--ranks", "many"], stdout=full)
         check(status == 2, f"{status} {told}")
+        # Standard error is for people who may not be there.
+        for arguments in ([*job, "--json", "-"], ["storm", "--seeds", "1..5", "--json", "-"]):
+            status, _ = run_with_streams(arguments, stderr=full)
+            check(status == 0, f"{arguments}: {status}")
 
 
 # Supervisors and services start programs like this: SIGCHLD is ignored and signals are blocked.
@@ -313,6 +388,27 @@ def a_parent_that_ignores_its_children_and_blocks_signals():
         done = subprocess.run([*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False, timeout=time_left(), preexec_fn=inherit)
         check(done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}")
+    process = start(LONG, preexec_fn=inherit)
+    read_until(process, RUNNING)
+    process.terminate()
+    status, output = finish(process)
+    check(status == 130, f"{status}\n{output}")
+
+
+# nohup ignores SIGHUP, and shells start background jobs with SIGINT ignored.
+@case(gate=True)
+def signals_that_the_caller_ignores_stay_ignored():
+    def inherit():
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+    job = ["run", *patience(), *SMALL[:-1], "40"]
+    for arguments, numbers in ((job, (signal.SIGHUP, signal.SIGINT)), (["storm", "--seeds", "1..200"], (signal.SIGINT,))):
+        process = start_process([*COMMAND, *arguments], preexec_fn=inherit)
+        wait_for(lambda: all_children(process.pid), "ranks or storms", process)  # pylint: disable=cell-var-from-loop
+        for number in numbers:
+            process.send_signal(number)
+        status, output = finish(process)
+        check(status == 0, f"{arguments}: {status}\n{output}")
     process = start(LONG, preexec_fn=inherit)
     read_until(process, RUNNING)
     process.terminate()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers of run_test.py's cases: they start the command, wait for it, and check what it left."""
 
+import contextlib
 import json
 import os
 import re
@@ -90,6 +91,50 @@ def children(pid):
 def all_ranks(process, count):
     return wait_for(lambda: (lambda found: found if len(found) == count else None)(
         children(process.pid)), f"{count} ranks")
+
+
+def udp_addresses_of(pid):
+    """The addresses of a process' UDP sockets, which the kernel's table lists by inode."""
+    inodes = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
+    except OSError:
+        pass
+    found = []
+    with open("/proc/net/udp", encoding="utf-8") as file:
+        for line in file.readlines()[1:]:
+            fields = line.split()
+            if fields[9] not in inodes:
+                continue
+            address, number = fields[1].split(":")
+            packed = bytes.fromhex(address)[::-1]
+            found.append((socket.inet_ntoa(packed), int(number, 16)))
+    return found
+
+
+def clog(path):
+    """Fills a pipe with lines, until its reader reads them."""
+    end = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(end, b"." * 4095 + b"\n")
+    except BlockingIOError:
+        os.close(end)
+
+
+@contextlib.contextmanager
+def full_pipe(path):
+    """Makes a named pipe that is full and has a reader, which never reads."""
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        clog(path)
+        yield path
+    finally:
+        os.close(reader)
 
 
 def free_port():

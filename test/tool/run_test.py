@@ -21,7 +21,7 @@ import tempfile
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
 from cases import SKIPPED, Skipped, case, check, finish, start_process, wait_for
-from run_harness import COMMAND, CSV, SMALL, SMALL_OF_OTHERS, TEXT, free_port, main, run, start
+from run_harness import COMMAND, CSV, SMALL, SMALL_OF_OTHERS, TEXT, free_port, main, run, start, udp_addresses_of
 
 @case
 def version():
@@ -156,6 +156,26 @@ def too_little_memory_may_be_locked():
     run(SMALL, preexec_fn=limit)
 
 
+@case
+def limits_of_a_process_are_told_before_the_run_or_kept():
+    """As `ulimit -v` and `ulimit -d` set them, and Grid Engine's h_vmem."""
+    import resource  # pylint: disable=import-outside-toplevel
+    job = ["--ranks", "2", "--nics", "2", "--workload", "gpt2", "--steps", "1"]
+    for limit, kilobytes, expected in ((resource.RLIMIT_AS, 450_000, 0), (resource.RLIMIT_DATA, 450_000, 0),
+                                       (resource.RLIMIT_AS, 250_000, 2), (resource.RLIMIT_DATA, 250_000, 2)):
+        def restrict(limit=limit, size=kilobytes * 1024):
+            resource.setrlimit(limit, (size, size))
+        if subprocess.run([*COMMAND, "--version"], capture_output=True, check=False, preexec_fn=restrict).returncode != 0:
+            raise Skipped("a program of this build doesn't start with so little address space (sanitizers)")
+        status, output = finish(start(job, preexec_fn=restrict))
+        check(status == expected, f"{limit}, {kilobytes} kB: {status}\n{output}")
+        if expected == 2:
+            scale = re.search(r"the limits of a process \(ulimit -v, ulimit -d\) leave it .*, or (--scale \d+) would fit", output)
+            check(scale, output)
+            status, output = finish(start(job + scale[1].split(), preexec_fn=restrict))
+            check(status == 0 and "ok: every byte" in output, f"{scale[1]}: {status}\n{output}")
+
+
 @case(gate=True)
 def too_few_open_files_are_told_with_what_to_do():
     def limit():
@@ -216,24 +236,8 @@ def ranks_that_others_start():
 
 
 def udp_ports_of(pid):
-    """The addresses of a rank's sockets, which the kernel's table lists by inode."""
-    inodes = set()
-    try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            link = os.readlink(f"/proc/{pid}/fd/{fd}")
-            if link.startswith("socket:["):
-                inodes.add(link[8:-1])
-    except OSError:
-        pass
-    found = []
-    with open("/proc/net/udp", encoding="utf-8") as file:
-        for line in file.readlines()[1:]:
-            fields = line.split()
-            if fields[9] not in inodes:
-                continue
-            address, number = fields[1].split(":")
-            packed = bytes.fromhex(address)[::-1]
-            found.append((socket.inet_ntoa(packed), int(number, 16)))
+    """The addresses of a rank's sockets, once all are open."""
+    found = udp_addresses_of(pid)
     return found if len(found) >= 4 else []
 
 

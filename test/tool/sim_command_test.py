@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import statistics
@@ -19,7 +20,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from cases import STARTED, Skipped, all_children, case, check, gone, time_left, wait_for
+from cases import STARTED, Skipped, all_children, case, check, from_a_terminal, gone, time_left, wait_for
 from png_pixels import pixels
 from run_harness import COMMAND, main
 
@@ -351,7 +352,8 @@ def long_plan(folder):
 
 def start(folder, to, *arguments):
     process = subprocess.Popen([*COMMAND, "sim", long_plan(folder), "--jobs", "2", "--to", to, *arguments],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                               preexec_fn=from_a_terminal)
     STARTED.append(process)
     return process
 
@@ -408,6 +410,34 @@ def a_run_that_dies_is_told():
         dead = [row for row in rows(to, "runs.csv") if row["outcome"].startswith("died: ")]
         check(len(dead) == 1 and dead[0]["digest"] == "" and dead[0]["last_flow_us"] == "", f"{dead}")
         check(b"a run died" in content(to, "report.html").lower(), "the report does not tell")
+
+
+@case
+def finished_runs_behind_a_slow_one_keep_nothing_open():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    with tempfile.TemporaryDirectory() as folder:
+        plan = changed(small(), "senders", ["hawser"])
+        sizes = [100_000_000, *range(4000, 4060)]
+        plan["ranges"] = [{"key": "traffic.bytes", "values": sizes}]
+        to = os.path.join(folder, "out")
+        done = subprocess.run([*COMMAND, "sim", write(folder, plan), "--to", to, "--seeds", "11", "--jobs", "2"],
+                              capture_output=True, text=True, timeout=time_left(), check=False, preexec_fn=limit)
+        check(done.returncode == 0, f"exit {done.returncode}\n{done.stdout}{done.stderr}")
+        check([int(row["traffic.bytes"]) for row in rows(to, "runs.csv")] == sizes, "runs are missing")
+
+
+@case
+def too_few_descriptors_for_all_jobs_cost_no_result():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        done = subprocess.run([*COMMAND, "sim", SMALL, "--to", to, "--jobs", "16"],
+                              capture_output=True, text=True, timeout=time_left(), check=False, preexec_fn=limit)
+        check(done.returncode == 0, f"exit {done.returncode}\n{done.stdout}{done.stderr}")
+        check("concurrent runs instead of 16: " in done.stderr and "(ulimit -n)" in done.stderr, done.stderr)
+        check(len(rows(to, "runs.csv")) == 8, "runs are missing")
 
 
 # ---- the report

@@ -239,6 +239,7 @@ void from_json(const nlohmann::json& json, AttackResult& result) {
 }
 
 void run_attacker(const Attack& attack, std::uint64_t seed, std::uint64_t fragment_bytes) {
+  end_with_launcher();
   struct sigaction action {};
   action.sa_handler = on_signal;
   (void)::sigaction(SIGTERM, &action, nullptr);

@@ -17,7 +17,7 @@ class BufferArena {
  public:
   static constexpr std::size_t kGuardBytes = 256;
 
-  // Throws std::runtime_error if the system gives no memory.
+  // Throws InputError if the system gives no memory.
   explicit BufferArena(std::size_t bytes);
   ~BufferArena();
   BufferArena(const BufferArena&) = delete;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
@@ -18,8 +19,8 @@
 namespace hawser::tool {
 namespace {
 
-constexpr int kEndedUnseen = 255 << 8;  // as if it had exited with 255
-constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
+constexpr int kEndedUnseen = 255 << 8;                        // as if it had exited with 255
+constexpr const char* kLauncherVariable = "HAWSER_LAUNCHER";  // the number of its process
 
 [[noreturn]] void fail(std::string_view what) {
   throw std::runtime_error(engine::system_error(std::string(what)).what());
@@ -36,12 +37,16 @@ Pipe make_pipe() {
   return {ends[0], ends[1]};
 }
 
+void follow(pid_t launcher) {
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launcher) ::_exit(1);  // the launcher ended before the line above
+}
+
 // Only calls that are safe between fork and exec: the launcher may have threads.
 [[noreturn]] void become_rank(pid_t launcher, int report, int output, char* const* arguments,
                               char* const* environment) {
-  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launcher) ::_exit(1);  // the launcher ended before the line above
-  (void)::signal(SIGINT, SIG_IGN);          // Ctrl-C reaches the launcher, which ends its ranks
+  follow(launcher);
+  (void)::signal(SIGINT, SIG_IGN);  // Ctrl-C reaches the launcher, which ends its ranks
   sigset_t none;
   sigemptyset(&none);
   (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -85,16 +90,23 @@ std::vector<std::string> merged_environment(
 
 }  // namespace
 
+void end_with_launcher() {
+  const char* const launcher = std::getenv(kLauncherVariable);
+  if (launcher != nullptr) follow(static_cast<pid_t>(std::strtol(launcher, nullptr, 10)));
+}
+
 Child::Child(std::uint32_t rank, const std::vector<std::string>& arguments,
              const std::vector<std::pair<std::string, std::string>>& environment)
     : rank_(rank) {
   std::vector<std::string> argument_texts = arguments;
-  std::vector<std::string> environment_texts = merged_environment(environment);
+  const pid_t launcher = ::getpid();
+  std::vector<std::pair<std::string, std::string>> added = environment;
+  added.emplace_back(kLauncherVariable, std::to_string(launcher));
+  std::vector<std::string> environment_texts = merged_environment(added);
   const std::vector<char*> argument_list = pointers(argument_texts);
   const std::vector<char*> environment_list = pointers(environment_texts);
   const Pipe report = make_pipe();
   const Pipe output = make_pipe();
-  const pid_t launcher = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) fail("cannot start a rank");
   if (pid_ == 0) {
@@ -167,7 +179,7 @@ std::vector<std::string> Child::read_lines(int& fd, std::string& partial) {
 std::vector<RankMessage> Child::read_messages() {
   std::vector<RankMessage> messages;
   for (const std::string& line : read_lines(report_fd_, partial_report_)) {
-    if (std::optional<RankMessage> message = from_line(line)) {
+    if (std::optional<RankMessage> message = reader_.read(line)) {
       messages.push_back(std::move(*message));
     }
   }

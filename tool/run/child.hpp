@@ -17,6 +17,11 @@ namespace hawser::tool {
 // The descriptor on which a rank finds the pipe for its messages.
 inline constexpr int kReportFd = 3;
 
+// For a process that a Child has started: the kernel ends it if the launcher goes. Child has asked
+// for that already, but exec forgets it if the program has capabilities of its own (prctl(2),
+// PR_SET_PDEATHSIG). Ends the process at once if the launcher has gone by now.
+void end_with_launcher();
+
 class Child {
  public:
   // Starts this program anew with `arguments`, and `environment` added to its own.
@@ -55,6 +60,7 @@ class Child {
   int output_fd_ = -1;
   std::string partial_report_;
   std::string partial_output_;
+  MessageReader reader_;
   bool ended_ = false;
   bool stopped_ = false;
   int wait_status_ = 0;

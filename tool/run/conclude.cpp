@@ -12,6 +12,7 @@
 #include "tool/error.hpp"
 #include "tool/run/summary.hpp"
 #include "tool/run/trace_file.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/utf8.hpp"
 
 namespace hawser::tool {
@@ -80,9 +81,9 @@ ExitCode conclude(const RunOptions& options, const Schedule& schedule,
   if (!right && code != ExitCode::interrupted) code = ExitCode::wrong;
   // A report on standard output must be alone there.
   std::FILE* const out = options.json == "-" ? stderr : stdout;
-  if (summary.complete || !right) fmt::print(out, "\n{}", to_text(summary, options));
-  if (!attacks.empty()) fmt::print(out, "{}", text_of(attacks, summary, code));
-  fmt::print(out, "{:.1f} s in all\n", wall_s);
+  if (summary.complete || !right) print_to(out, "\n{}", to_text(summary, options));
+  if (!attacks.empty()) print_to(out, "{}", text_of(attacks, summary, code));
+  print_to(out, "{:.1f} s in all\n", wall_s);
   std::fflush(out);
   if (!options.json.empty()) {
     nlohmann::json report = to_json(summary, options, results, wall_s, static_cast<int>(code));

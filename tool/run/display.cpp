@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/run/display.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include <fmt/format.h>
 
 #include "tool/run/clock.hpp"
 #include "tool/run/summary.hpp"
+#include "tool/standard_output.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -30,7 +33,8 @@ Display::Display(std::FILE* out, std::uint32_t ranks)
 
 Display::~Display() {
   wipe();
-  std::fflush(out_);
+  (void)std::fwrite(waiting_.data(), 1, waiting_.size(), out_);  // put() may throw
+  (void)std::fflush(out_);
 }
 
 void Display::progress(std::uint32_t rank, Progress progress) {
@@ -39,11 +43,30 @@ void Display::progress(std::uint32_t rank, Progress progress) {
 
 void Display::note(std::string_view text) {
   wipe();
-  fmt::print(out_, "{}\n", text);
-  std::fflush(out_);
+  waiting_ += text;
+  waiting_ += '\n';
+  flush();
+}
+
+// A pipe that poll reports as writable takes this much without blocking (pipe(7)).
+void Display::flush() {
+  while (!waiting_.empty() && !would_block()) {
+    const std::size_t bytes = std::min<std::size_t>(waiting_.size(), PIPE_BUF);
+    const std::string piece = waiting_.substr(0, bytes);
+    waiting_.erase(0, bytes);
+    put(out_, piece);
+    (void)std::fflush(out_);
+  }
+}
+
+bool Display::would_block() const {
+  pollfd writable{::fileno(out_), POLLOUT, 0};
+  return ::poll(&writable, 1, 0) == 0;
 }
 
 void Display::refresh(std::uint64_t now) {
+  flush();
+  if (!waiting_.empty()) return;
   if (now - drawn_ns_ < (terminal_ ? kTableIntervalNs : kLineIntervalNs)) return;
   draw(now);
   drawn_ns_ = now;
@@ -51,7 +74,7 @@ void Display::refresh(std::uint64_t now) {
 
 void Display::wipe() {
   // Goes up by the table's lines, then clears to the end of the screen.
-  if (lines_ > 0) fmt::print(out_, "\x1b[{}A\x1b[J", lines_);
+  if (lines_ > 0) waiting_ += fmt::format("\x1b[{}A\x1b[J", lines_);
   lines_ = 0;
 }
 
@@ -108,11 +131,11 @@ void Display::draw(std::uint64_t now) {
   const double interval_s = std::max(seconds(now - drawn_ns_), 1e-3);
   const std::string text = terminal_ ? table(interval_s) : line(interval_s);
   wipe();
-  fmt::print(out_, "{}", text);
-  std::fflush(out_);
+  waiting_ += text;
   if (terminal_) lines_ = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   bytes_before_.clear();
   for (const NicRow& row : rows_of(ranks_)) bytes_before_.push_back(row.sum.bytes_sent);
+  flush();
 }
 
 }  // namespace hawser::tool

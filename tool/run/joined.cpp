@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "engine/bootstrap/bootstrap.hpp"
 #include "engine/bootstrap/job_environment.hpp"
@@ -107,6 +108,13 @@ void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
   std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
 }
 
+// The server of a rank 0 that was told the rendezvous.
+std::unique_ptr<engine::RendezvousServer> serve_at(const engine::JobPlace& place,
+                                                   std::uint32_t timeout_ms) {
+  return std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size,
+                                                    std::vector<std::uint32_t>(), timeout_ms);
+}
+
 // The server of a rank 0 that was told no rendezvous. It listens at loopback if the job stays on
 // this host. Otherwise it listens at every address, as nobody knows by which of them other hosts
 // can reach it.
@@ -133,8 +141,7 @@ std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& opti
   if (place.rank == 0) {
     try {
       check_report_file(options);
-      server = is_known ? std::make_unique<engine::RendezvousServer>(place.rendezvous, place.size)
-                        : serve_anywhere(place);
+      server = is_known ? serve_at(place, meeting_ms(options)) : serve_anywhere(place);
     } catch (const std::exception& error) {
       if (joining.pmix) joining.pmix->give_up(error.what(), meeting_ms(options));
       throw;
@@ -170,23 +177,28 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-// Collects the texts of all ranks, of any length.
-std::vector<std::string> gather(engine::Rendezvous& rendezvous, const std::string& own,
-                                std::uint32_t timeout_ms) {
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Collects the texts of all ranks, of any length, at rank 0. The others get none of them.
+std::vector<std::string> gather_at_0(engine::Rendezvous& rendezvous, std::uint32_t rank,
+                                     const std::string& own, std::uint32_t timeout_ms) {
   std::size_t longest = 0;
   for (const auto& blob : rendezvous.all_gather(bytes_of(std::to_string(own.size())), timeout_ms)) {
-    const std::string text(reinterpret_cast<const char*>(blob.data()), blob.size());
-    longest = std::max<std::size_t>(longest, std::strtoull(text.c_str(), nullptr, 10));
+    longest = std::max<std::size_t>(longest, std::strtoull(text_of(blob).c_str(), nullptr, 10));
   }
   std::vector<std::string> all;
   for (std::size_t begin = 0; begin == 0 || begin < longest; begin += engine::kMaxBlobBytes) {
     const std::string piece =
         begin < own.size() ? own.substr(begin, engine::kMaxBlobBytes) : std::string();
+    if (rank != 0) {
+      rendezvous.contribute(bytes_of(piece), timeout_ms);
+      continue;
+    }
     const auto blobs = rendezvous.all_gather(bytes_of(piece), timeout_ms);
     all.resize(blobs.size());
-    for (std::size_t rank = 0; rank < blobs.size(); ++rank) {
-      all[rank].append(reinterpret_cast<const char*>(blobs[rank].data()), blobs[rank].size());
-    }
+    for (std::size_t other = 0; other < blobs.size(); ++other) all[other] += text_of(blobs[other]);
   }
   return all;
 }
@@ -199,16 +211,21 @@ ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
   RankMessage message;
   message.result = own;
   std::vector<RankResult> results;
-  for (const std::string& line : gather(rendezvous, to_line(message), timeout_ms)) {
-    const std::optional<RankMessage> told = from_line(line);
-    if (told && told->result) results.push_back(*told->result);
+  for (const std::string& text :
+       gather_at_0(rendezvous, place.rank, to_lines(message), timeout_ms)) {
+    MessageReader reader;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      std::optional<RankMessage> told = reader.read(line);
+      if (told && told->result) results.push_back(std::move(*told->result));
+    }
   }
   int code = 0;
   if (place.rank == 0) {
     code = static_cast<int>(conclude(options, schedule, results, ExitCode::ok, wall_s));
   }
-  const std::vector<std::string> codes = gather(rendezvous, std::to_string(code), timeout_ms);
-  return static_cast<ExitCode>(std::atoi(codes[0].c_str()));
+  const auto codes = rendezvous.all_gather(bytes_of(std::to_string(code)), timeout_ms);
+  return static_cast<ExitCode>(std::atoi(text_of(codes[0]).c_str()));
 }
 
 }  // namespace
@@ -246,7 +263,8 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   }
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
-  check_memory(options, schedule, place.local_size.value_or(1), available_memory_bytes());
+  check_length(options, schedule);
+  check_memory(options, schedule, place.local_size.value_or(1), memory_room());
   check_trace_file(options, place.rank);
   try {
     const auto server = open_rendezvous(options, joining);
@@ -276,6 +294,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
 }
 
 ExitCode run_launched(RunOptionParser& parser) {
+  end_with_launcher();
   const std::optional<engine::JobPlace> place = engine::job_place_from_environment();
   if (!place) throw InputError("`hawser rank` is started by `hawser run`");
   RunOptions options = parser.finish(place->size, place->said_by);

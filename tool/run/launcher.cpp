@@ -17,11 +17,13 @@
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/run/conclude.hpp"
+#include "tool/run/interruption.hpp"
 #include "tool/run/joined.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/run/summary.hpp"
 #include "tool/run/watch.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/workload/files.hpp"
 
 namespace hawser::tool {
@@ -30,14 +32,21 @@ namespace {
 // The memory of a rank besides its buffers: code, engine slabs, scratch of the collectives
 // (measured).
 constexpr std::uint64_t kRankBytes = 96'000'000;
+// The memory for the time of a collective: in the rank's list, while that grows, and in the lines
+// that carry it.
+constexpr std::uint64_t kTimeBytes = 32;
 
-// Ctrl-C and the ends of children arrive as readable events while this lives.
+// Ctrl-C and the ends of children arrive as readable events while this lives. A signal that is
+// ignored (nohup) stays out: the kernel would keep a blocked one all the same.
 class SignalQueue {
  public:
   SignalQueue() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, number);
+    for (const int number : {SIGTERM, SIGCHLD}) sigaddset(&set, number);
+    for (const int number : {SIGINT, SIGHUP}) {
+      if (!is_ignored(number)) sigaddset(&set, number);
+    }
     (void)::sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd_ < 0) throw std::runtime_error("cannot make a signalfd");
@@ -57,55 +66,75 @@ class SignalQueue {
 
 }  // namespace
 
+void check_length(const RunOptions& options, const Schedule& schedule) {
+  const std::uint64_t in_step = schedule.step.size();
+  if (in_step * options.steps <= kMaxTimedTasks) return;
+  throw InputError(
+      fmt::format("{} of {} make {} collectives, but a run times at most {}; --steps {} would fit",
+                  counted(options.steps, "step"), counted(in_step, "collective"),
+                  in_step * options.steps, kMaxTimedTasks, kMaxTimedTasks / in_step));
+}
+
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
-                  std::uint64_t available_bytes) {
-  const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + kRankBytes;
-  if (rank_bytes <= available_bytes / local_ranks) return;
-  const std::uint64_t left = available_bytes / local_ranks;
-  std::string advice = "fewer --ranks would fit";
-  if (left > kRankBytes) {
+                  const MemoryRoom& room) {
+  const std::uint64_t times_bytes = kTimeBytes * schedule.step.size() * options.steps;
+  const std::uint64_t other_bytes = kRankBytes + times_bytes;
+  const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + other_bytes;
+  const std::uint64_t left = room.of_rank(local_ranks);
+  if (rank_bytes <= left) return;
+  const bool is_limited = room.process_bytes < room.host_bytes / local_ranks;
+  std::string advice = is_limited ? "" : "fewer --ranks would fit";
+  if (left > other_bytes) {
     const std::uint64_t factor =
-        (largest_buffer_bytes(schedule) + left - kRankBytes - 1) / (left - kRankBytes);
+        (largest_buffer_bytes(schedule) + left - other_bytes - 1) / (left - other_bytes);
     advice = fmt::format("--scale {} would fit", options.scale * factor);
+  }
+  if (is_limited) {
+    throw InputError(fmt::format(
+        "a rank needs {} of memory, but the limits of a process (ulimit -v, ulimit -d) leave it "
+        "{}; raise them{}",
+        bytes_text(rank_bytes), bytes_text(left), advice.empty() ? "" : ", or " + advice));
   }
   throw InputError(fmt::format("{} ranks need {} of memory ({} each), {} are available; {}",
                                local_ranks, bytes_text(rank_bytes * local_ranks),
-                               bytes_text(rank_bytes), bytes_text(available_bytes), advice));
+                               bytes_text(rank_bytes), bytes_text(room.host_bytes), advice));
 }
 
 ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments) {
   const std::uint64_t started = now_ns();
+  const TimeLimit limit(options.timeout_s);  // ends a launcher that waits for its reader
   const Schedule schedule =
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
-  check_memory(options, schedule, options.ranks, available_memory_bytes());
+  check_length(options, schedule);
+  check_memory(options, schedule, options.ranks, memory_room());
   check_report_file(options);
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) check_trace_file(options, rank);
 
   std::FILE* const out = options.json == "-" ? stderr : stdout;
-  fmt::print(out, "{}\n", opening(options, schedule));
+  print_to(out, "{}\n", opening(options, schedule));
   std::fflush(out);
 
-  SignalQueue signals;  // before the server, whose thread inherits the blocked signals
   std::vector<std::uint32_t> may_return;
   for (const TimedFault& fault : options.timed_faults) {
     if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);
   }
-  engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
-  const auto start = [&](std::uint32_t rank, std::uint32_t life) {
-    std::vector<std::string> rank_arguments{"hawser", "rank"};
-    rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
-    engine::JobPlace place;
-    place.rank = rank;
-    place.size = options.ranks;
-    place.local_size = options.ranks;
-    place.rendezvous = server.address();
-    return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
-  };
   WatchOutcome outcome;
   std::vector<AttackResult> attacks;
   {
+    Display display(out, options.ranks);  // its last words may block, when signals are free again
+    SignalQueue signals;  // before the server, whose thread inherits the blocked signals
+    engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
+    const auto start = [&](std::uint32_t rank, std::uint32_t life) {
+      std::vector<std::string> rank_arguments{"hawser", "rank"};
+      rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
+      engine::JobPlace place;
+      place.rank = rank;
+      place.size = options.ranks;
+      place.local_size = options.ranks;
+      place.rendezvous = server.address();
+      return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
+    };
     std::vector<std::unique_ptr<Child>> children;
-    Display display(out, options.ranks);
     for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
       children.push_back(start(rank, 0));
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tool/exit_code.hpp"
+#include "tool/run/memory.hpp"
 #include "tool/run/options.hpp"
 
 namespace hawser::tool {
@@ -13,9 +14,12 @@ namespace hawser::tool {
 // `arguments` are those after "run": every rank gets them again. Throws InputError.
 [[nodiscard]] ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments);
 
-// Throws InputError, with the figures, if `ranks` of this schedule need more memory than there is.
 struct Schedule;
+// Throws InputError, with the figures, if the run has more collectives than ranks can keep times
+// of.
+void check_length(const RunOptions& options, const Schedule& schedule);
+// Throws InputError, with the figures, if so many ranks need more memory than there is.
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
-                  std::uint64_t available_bytes);
+                  const MemoryRoom& room);
 
 }  // namespace hawser::tool

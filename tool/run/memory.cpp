@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/run/memory.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -45,6 +47,25 @@ std::uint64_t meminfo_available_bytes(std::string_view meminfo) {
 std::uint64_t peak_memory_bytes() {
   return value_of_key(read_text("/proc/self/status"), "VmHWM:\t") * 1024;
 }
+
+std::uint64_t left_of_limits(const ProcessLimits& limits, std::string_view status) {
+  const auto left = [&](std::uint64_t limit, std::string_view used_key) {
+    const std::uint64_t used = value_of_key(status, used_key) * 1024;
+    return limit == kUnknownMemory ? limit : limit - std::min(limit, used);
+  };
+  return std::min(left(limits.address_space, "VmSize:\t"), left(limits.data, "VmData:\t"));
+}
+
+std::uint64_t process_memory_left_bytes() {
+  const auto soft = [](int resource) {
+    rlimit limit{};
+    const bool is_known = ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return is_known ? std::uint64_t{limit.rlim_cur} : kUnknownMemory;
+  };
+  return left_of_limits({soft(RLIMIT_AS), soft(RLIMIT_DATA)}, read_text("/proc/self/status"));
+}
+
+MemoryRoom memory_room() { return {available_memory_bytes(), process_memory_left_bytes()}; }
 
 std::uint64_t available_memory_bytes() {
   const std::uint64_t kernel = meminfo_available_bytes(read_text("/proc/meminfo"));

@@ -21,25 +21,31 @@ PipeSink::PipeSink(int fd) : fd_(fd) {
 }
 
 PipeSink::~PipeSink() {
-  pollfd writable{fd_, POLLOUT, 0};
-  while (!backlog_.empty()) {
+  // Without a limit: a launcher that is stopped, or waits for its own reader, reads later. When it
+  // is gone, a write fails (EPIPE), and poll returns with POLLERR.
+  while (left() > 0) {
     if (write_some()) continue;
-    if (errno != EAGAIN || ::poll(&writable, 1, kLastWordsMs) <= 0) break;
+    if (errno != EAGAIN) break;
+    pollfd writable{fd_, POLLOUT, 0};
+    (void)::poll(&writable, 1, -1);
   }
   ::close(fd_);
 }
 
 bool PipeSink::write_some() {
-  const ssize_t written = ::write(fd_, backlog_.data(), backlog_.size());
+  const ssize_t written = ::write(fd_, backlog_.data() + written_, left());
   if (written < 0) return errno == EINTR;
-  backlog_.erase(0, static_cast<std::size_t>(written));
+  written_ += static_cast<std::size_t>(written);
+  if (2 * written_ < backlog_.size()) return true;  // a move for each write would take long
+  backlog_.erase(0, written_);
+  written_ = 0;
   return true;
 }
 
 void PipeSink::send(const RankMessage& message) {
   const bool must = message.note || message.result || message.attack;
-  if (must || backlog_.size() < kBacklogBytes) backlog_ += to_line(message);
-  while (!backlog_.empty() && write_some()) {
+  if (must || left() < kBacklogBytes) backlog_ += to_lines(message);
+  while (left() > 0 && write_some()) {
   }
 }
 

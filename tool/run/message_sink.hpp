@@ -12,7 +12,8 @@ namespace hawser::tool {
 class MessageSink {
  public:
   virtual ~MessageSink() = default;
-  // Progress may be left out when the reader is slow; notes and results never are.
+  // Progress may be left out when the reader is slow; notes and results never are, while there is a
+  // reader.
   virtual void send(const RankMessage& message) = 0;
 };
 
@@ -20,7 +21,7 @@ class MessageSink {
 class PipeSink final : public MessageSink {
  public:
   explicit PipeSink(int fd);  // takes it over
-  ~PipeSink() override;       // writes what is left, for at most kLastWordsMs
+  ~PipeSink() override;       // writes what is left, unless the reader goes
   PipeSink(const PipeSink&) = delete;
   PipeSink& operator=(const PipeSink&) = delete;
 
@@ -28,13 +29,14 @@ class PipeSink final : public MessageSink {
 
  private:
   static constexpr std::size_t kBacklogBytes = 256 * 1024;  // beyond it progress is left out
-  static constexpr int kLastWordsMs = 5000;
 
+  [[nodiscard]] std::size_t left() const { return backlog_.size() - written_; }
   // False if the pipe is full or closed.
   bool write_some();
 
   int fd_;
   std::string backlog_;
+  std::size_t written_ = 0;  // the part of the backlog that has left
 };
 
 // Progress as a line now and then, of one rank; notes of every rank.

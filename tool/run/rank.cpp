@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "coll/completion_router.hpp"
@@ -79,7 +80,7 @@ class RankRun {
         sink_(sink),
         result_(result),
         schedule_(make_schedule(load_workload(options.workload), options.ranks, options.scale)),
-        budget_(batch_budget(schedule_, available_memory_bytes(), config.local_ranks)),
+        budget_(batch_budget(schedule_, memory_room(), config.local_ranks)),
         arena_(arena_bytes(schedule_, budget_)),
         trace_(options.trace.empty() ? nullptr
                                      : std::make_unique<TraceFile>(trace_file_name(
@@ -250,6 +251,8 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
     fail(ExitCode::bad_input, error.what());
   } catch (const Error& error) {
     fail(asked_to_end() != 0 ? ExitCode::interrupted : ExitCode::bad_input, error.what());
+  } catch (const std::bad_alloc&) {
+    fail(ExitCode::bad_input, "no memory is left for this rank; a larger --scale needs less");
   } catch (const std::exception& error) {
     fail(ExitCode::wrong, error.what());
   }

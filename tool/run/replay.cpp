@@ -30,10 +30,10 @@ std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget) 
   return largest;
 }
 
-std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_bytes,
+std::uint64_t batch_budget(const Schedule& schedule, const MemoryRoom& room,
                            std::uint32_t local_ranks) {
   // Half of the available memory: engines and the kernel's socket buffers need the rest.
-  const std::uint64_t share = available_bytes / 2 / local_ranks;
+  const std::uint64_t share = room.of_rank(local_ranks) / 2;
   return std::max(largest_buffer_bytes(schedule), std::min(kBatchBytes, share));
 }
 

@@ -12,6 +12,7 @@
 
 #include "tool/run/buffers.hpp"
 #include "tool/run/collectives.hpp"
+#include "tool/run/memory.hpp"
 #include "tool/run/options.hpp"
 #include "tool/run/schedule.hpp"
 
@@ -21,7 +22,7 @@ namespace hawser::tool {
 [[nodiscard]] std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget);
 
 // The memory that a rank may use for one batch, out of what the host can give to `local_ranks`.
-[[nodiscard]] std::uint64_t batch_budget(const Schedule& schedule, std::uint64_t available_bytes,
+[[nodiscard]] std::uint64_t batch_budget(const Schedule& schedule, const MemoryRoom& room,
                                          std::uint32_t local_ranks);
 
 class Replay {

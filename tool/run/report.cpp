@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "tool/utf8.hpp"
 
@@ -12,6 +14,11 @@ namespace hawser::tool {
 using nlohmann::json;
 
 namespace {
+
+// Times of collectives in one line; the rest of a result takes far less than such a line.
+constexpr std::size_t kTimesPerLine = 8192;
+constexpr std::size_t kMostTimeBytes = 21;  // "18446744073709551615,"
+static_assert(kTimesPerLine * kMostTimeBytes < kMaxLineBytes / 2);
 
 // One table for both directions, so that they cannot differ.
 template <typename Visit, typename Sample>
@@ -31,7 +38,6 @@ void visit_nic(Sample& sample, Visit visit) {
 template <typename Visit, typename Result>
 void visit_result(Result& result, Visit visit) {
   visit("rank", result.rank);
-  visit("task_ns", result.task_ns);
   visit("verified_bytes", result.verified_bytes);
   visit("verified_tasks", result.verified_tasks);
   visit("wrong_elements", result.wrong_elements);
@@ -106,6 +112,17 @@ RankFailure failure_from(const json& in) {
   return failure;
 }
 
+// `times` are those of the result that its own line carries.
+json result_json(const RankResult& result, std::span<const std::uint64_t> times) {
+  json out;
+  visit_result(result, Write{out});
+  out["task_ns"] = times;
+  out["stalls"] = json::array();
+  for (const Stall& stall : result.stalls) out["stalls"].push_back(stall_json(stall));
+  if (result.failure) out["failure"] = failure_json(*result.failure);
+  return out;
+}
+
 }  // namespace
 
 void to_json(json& out, const NicSample& sample) {
@@ -160,31 +177,33 @@ void from_json(const json& in, PathChange& change) {
   change.blame = static_cast<Blame>(blame);
 }
 
-void to_json(json& out, const RankResult& result) {
-  visit_result(result, Write{out});
-  out["stalls"] = json::array();
-  for (const Stall& stall : result.stalls) out["stalls"].push_back(stall_json(stall));
-  if (result.failure) out["failure"] = failure_json(*result.failure);
-}
+void to_json(json& out, const RankResult& result) { out = result_json(result, result.task_ns); }
 
 void from_json(const json& in, RankResult& result) {
   visit_result(result, Read{in});
+  in.at("task_ns").get_to(result.task_ns);
   for (std::size_t i = 0; i < result.stalls.size(); ++i) {
     const json& stall = in.at("stalls").at(i);
     result.stalls[i] = {stall.at("ns"), stall.at("away_ns"), stall.at("at")};
   }
   if (in.contains("failure")) result.failure = failure_from(in.at("failure"));
 }
-
-std::string to_line(const RankMessage& message) {
+std::string to_lines(const RankMessage& message) {
+  std::string lines;
   json out = json::object();
   if (message.progress) {
     out["progress"] = {{"done", message.progress->done}, {"nics", message.progress->nics}};
   }
   if (message.note) out["note"] = *message.note;
-  if (message.result) out["result"] = *message.result;
+  if (message.result) {
+    std::span<const std::uint64_t> times = message.result->task_ns;
+    for (; times.size() > kTimesPerLine; times = times.subspan(kTimesPerLine)) {
+      lines += json_text({{"task_ns", times.first(kTimesPerLine)}}) + "\n";
+    }
+    out["result"] = result_json(*message.result, times);
+  }
   if (message.attack) out["attack"] = *message.attack;
-  return json_text(out) + "\n";
+  return lines + json_text(out) + "\n";
 }
 
 std::optional<RankMessage> from_line(const std::string& line) {
@@ -198,13 +217,30 @@ std::optional<RankMessage> from_line(const std::string& line) {
     if (in.contains("note")) message.note = in.at("note").get<std::string>();
     if (in.contains("result")) message.result = in.at("result").get<RankResult>();
     if (in.contains("attack")) message.attack = in.at("attack").get<AttackResult>();
-    if (!message.progress && !message.note && !message.result && !message.attack) {
+    if (in.contains("task_ns")) in.at("task_ns").get_to(message.task_ns);
+    if (!message.progress && !message.note && !message.result && !message.attack &&
+        message.task_ns.empty()) {
       return std::nullopt;
     }
     return message;
   } catch (const json::exception&) {
     return std::nullopt;
   }
+}
+
+std::optional<RankMessage> MessageReader::read(const std::string& line) {
+  std::optional<RankMessage> message = from_line(line);
+  if (!message) return std::nullopt;
+  if (!message->task_ns.empty()) {
+    task_ns_.insert(task_ns_.end(), message->task_ns.begin(), message->task_ns.end());
+    return std::nullopt;
+  }
+  if (message->result) {
+    std::vector<std::uint64_t>& times = message->result->task_ns;
+    task_ns_.insert(task_ns_.end(), times.begin(), times.end());
+    times = std::exchange(task_ns_, {});
+  }
+  return message;
 }
 
 }  // namespace hawser::tool

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -103,17 +104,37 @@ struct RankResult {
   std::uint64_t peak_memory_bytes = 0;
 };
 
-// One line of a rank, or of an attacker, to the launcher.
+// The most collectives of a run, as every rank keeps and reports the time of each.
+inline constexpr std::uint64_t kMaxTimedTasks = std::uint64_t{1} << 24;
+// No line of a message is as long.
+inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 20;
+
+// A message of a rank, or of an attacker, to the launcher.
 struct RankMessage {
   std::optional<Progress> progress;
   std::optional<std::string> note;  // what happened, for people
   std::optional<RankResult> result;
   std::optional<AttackResult> attack;
+  // The next times of a result whose line is still to come.
+  std::vector<std::uint64_t> task_ns;
 };
 
-[[nodiscard]] std::string to_line(const RankMessage& message);  // ends with a newline
-// Nothing if the line does not come from to_line.
+// One line, ending with a newline. A result of many collectives is several lines, of which only the
+// last one has `result`.
+[[nodiscard]] std::string to_lines(const RankMessage& message);
+// Nothing if the line does not come from to_lines.
 [[nodiscard]] std::optional<RankMessage> from_line(const std::string& line);
+
+// Puts the lines of one sender together.
+class MessageReader {
+ public:
+  // The message that this line completes; nothing if more lines follow, or if it is not of
+  // to_lines.
+  [[nodiscard]] std::optional<RankMessage> read(const std::string& line);
+
+ private:
+  std::vector<std::uint64_t> task_ns_;
+};
 
 void to_json(nlohmann::json& json, const NicSample& sample);
 void from_json(const nlohmann::json& json, NicSample& sample);

@@ -68,6 +68,7 @@ WatchOutcome Watch::run() {
     const std::uint64_t now = now_ns();
     look_after_processes(now);
     check_deadlines(now);
+    display_.flush();
     if (kill_at_ns_ == 0) display_.refresh(now);
   }
   for (const auto& child : children_) read(*child);
@@ -91,7 +92,8 @@ void Watch::wait() {
   std::vector<pollfd> fds{{signals_, POLLIN, 0}};
   for (const auto& child : children_) {
     if (child->report_fd() >= 0) fds.push_back({child->report_fd(), POLLIN, 0});
-    if (child->output_fd() >= 0) fds.push_back({child->output_fd(), POLLIN, 0});
+    if (child->output_fd() >= 0 && !display_.is_behind())
+      fds.push_back({child->output_fd(), POLLIN, 0});
   }
   (void)::poll(fds.data(), fds.size(), kWakeMs);
 }
@@ -111,6 +113,7 @@ void Watch::read(Child& child) {
     if (message.progress) display_.progress(child.rank(), std::move(*message.progress));
     if (message.result) results_[child.rank()] = std::move(message.result);
   }
+  if (display_.is_behind() && child.running()) return;
   for (const std::string& line : child.read_output()) {
     display_.note(fmt::format("[rank {}] {}", child.rank(), line));
   }

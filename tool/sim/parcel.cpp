@@ -7,10 +7,12 @@
 
 #include <cerrno>
 
+#include "engine/system_error.hpp"
+
 namespace hawser::tool {
 
 Parcel::Parcel() : memory_(::memfd_create("hawser-run", MFD_CLOEXEC)) {
-  if (!memory_) throw std::runtime_error("no memory to share with workers");
+  if (!memory_) throw engine::system_error("A run's results have no file in memory");
 }
 
 void Parcel::send() const {
@@ -19,7 +21,7 @@ void Parcel::send() const {
     const ssize_t n = ::pwrite(memory_.get(), bytes_.data() + written, bytes_.size() - written,
                                static_cast<off_t>(written));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw std::runtime_error("no memory for what a run found");
+    if (n <= 0) throw engine::system_error("The results of a run don't fit into memory");
     written += static_cast<std::size_t>(n);
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,7 @@
 #include "tool/run/clock.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/sim/parcel.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/storm/forked.hpp"
 
 namespace hawser::tool {
@@ -76,9 +78,18 @@ class Runs {
   void start_some() {
     while (next_ < runs_.size() && under_way_ < jobs_) {
       Slot& slot = slots_[next_];
-      slot.parcel = std::make_unique<Parcel>();
-      slot.worker = std::make_unique<Forked>(
-          [this, name = runs_[next_], &parcel = *slot.parcel] { be_worker(name, parcel); });
+      try {
+        slot.parcel = std::make_unique<Parcel>();
+        slot.worker = std::make_unique<Forked>(
+            [this, name = runs_[next_], &parcel = *slot.parcel] { be_worker(name, parcel); });
+      } catch (const std::runtime_error& error) {
+        slot.parcel.reset();
+        if (under_way_ == 0) throw;
+        // Descriptors or processes run short: with fewer runs at a time no result is lost.
+        tell("{} concurrent runs instead of {}: {}\n", under_way_, jobs_, error.what());
+        jobs_ = under_way_;
+        return;
+      }
       ++next_;
       ++under_way_;
     }
@@ -107,9 +118,19 @@ class Runs {
     if (!slot.worker || !slot.worker->update()) return;
     slot.failure = slot.worker->failure();
     slot.worker.reset();
+    // At once: a run that waits for those before it keeps no descriptor.
+    if (slot.failure.empty()) receive(slot);
     slot.ended = true;
     --under_way_;
     ++ended_;
+  }
+
+  static void receive(Slot& slot) {
+    try {
+      slot.parcel->receive();
+    } catch (const std::runtime_error& error) {
+      slot.failure = error.what();
+    }
   }
 
   void give(std::size_t i, const std::function<void(RunResult&&)>& take) {
@@ -117,7 +138,6 @@ class Runs {
     result.name = runs_[i];
     result.failure = slots_[i].failure;
     if (result.failure.empty()) {
-      slots_[i].parcel->receive();
       visit(result, [&](auto& part) { slots_[i].parcel->take(part); });
     }
     slots_[i].parcel.reset();

@@ -20,6 +20,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/system_error.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/standard_output.hpp"
 
@@ -65,14 +66,17 @@ std::string telling_line(const std::string& words) {
 
 Forked::Forked(const std::function<void()>& work) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw std::runtime_error(engine::system_error("cannot make a pipe").what());
+  }
   (void)std::fflush(nullptr);  // otherwise both would write it
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) {
+    const Error why = engine::system_error("cannot start a worker");
     ::close(ends[0]);
     ::close(ends[1]);
-    throw std::runtime_error(fmt::format("cannot start a worker: {}", std::strerror(errno)));
+    throw std::runtime_error(why.what());
   }
   if (pid_ == 0) be_the_copy(parent, ends[1], work);
   ::close(ends[1]);

@@ -13,6 +13,8 @@
 #include <string>
 #include <type_traits>
 
+#include "engine/system_error.hpp"
+
 namespace hawser::tool {
 
 // One T, and `extra_bytes` behind it, that this process shares with its forked copies. It starts as
@@ -25,7 +27,9 @@ class Shared {
   explicit Shared(std::size_t extra_bytes = 0) : bytes_(sizeof(T) + extra_bytes) {
     void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::runtime_error("no memory to share with workers");
+    if (memory == MAP_FAILED) {
+      throw std::runtime_error(engine::system_error("no memory to share with workers").what());
+    }
     value_ = new (memory) T{};
   }
   ~Shared() { (void)::munmap(value_, bytes_); }

@@ -10,6 +10,7 @@
 #include "sim/storm/shrink.hpp"
 #include "tool/error.hpp"
 #include "tool/interrupt.hpp"
+#include "tool/standard_output.hpp"
 #include "tool/storm/apart.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/storm/plan_json.hpp"
@@ -45,11 +46,11 @@ ExitCode exit_code(bool failed, bool was_interrupted) {
 
 ExitCode run_many(const StormOptions& options, const Storm& storm, std::FILE* out) {
   if (options.swarm.jobs < options.asked_jobs) {
-    fmt::print(out, "{} workers instead of {}: four for each processor\n", options.swarm.jobs,
-               options.asked_jobs);
+    print_to(out, "{} workers instead of {}: four for each processor\n", options.swarm.jobs,
+             options.asked_jobs);
   }
   const SwarmResult result = run_swarm(options.swarm, storm, interrupted, out);
-  fmt::print(out, "{}", to_text(options.swarm, result, wording_of(options)));
+  print_to(out, "{}", to_text(options.swarm, result, wording_of(options)));
   write_json(options.json, to_json(options.swarm, result));
   return exit_code(result.failures > 0, result.interrupted);
 }
@@ -98,20 +99,20 @@ sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Pla
                kind;
       },
       [&](std::string_view what, std::size_t before, std::size_t after) {
-        fmt::print(out, "  {} {} -> {}  ({} runs)\n", what, before, after, shrinker.asked());
+        print_to(out, "  {} {} -> {}  ({} runs)\n", what, before, after, shrinker.asked());
         (void)std::fflush(out);
       },
       options.shrink_limit);
-  fmt::print(out, "shrinking\n");
+  print_to(out, "shrinking\n");
   sim::Plan small = shrinker.shrink(plan);
   write_plan(options.shrink_file, small,
              fmt::format("seed {}, shrunk in {} runs: {}", plan.seed, shrinker.asked(), verdict));
-  fmt::print(out,
-             "left: {} faults, {} messages, {} receives, {} hosts, {} odd tunables, in {}\n"
-             "    look at it: {} --plan {}{} --trace\n",
-             small.faults.size(), small.messages.size(), small.receives.size(), small.hosts.size(),
-             sim::odd_tunables(small), options.shrink_file, options.command,
-             shell_word(options.shrink_file), options.repeated);
+  print_to(out,
+           "left: {} faults, {} messages, {} receives, {} hosts, {} odd tunables, in {}\n"
+           "    look at it: {} --plan {}{} --trace\n",
+           small.faults.size(), small.messages.size(), small.receives.size(), small.hosts.size(),
+           sim::odd_tunables(small), options.shrink_file, options.command,
+           shell_word(options.shrink_file), options.repeated);
   return small;
 }
 
@@ -126,7 +127,7 @@ ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out
                   : run_apart(plan, storm, limit_s, interrupted);
   };
   ApartOutcome outcome = run(traces && !shrinks);
-  fmt::print(out, "{}", describe(plan, outcome));
+  print_to(out, "{}", describe(plan, outcome));
   (void)std::fflush(out);
   const bool failed = !outcome.verdict.empty();
   if (shrinks && !outcome.interrupted) {
@@ -136,10 +137,10 @@ ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out
     plan = shrink(options, storm, plan, outcome.verdict, out);
     if (traces) outcome = run(true);
   } else if (failed && options.plan_file.empty() && !traces) {
-    fmt::print(out, "{}", advice(plan.seed, wording_of(options)));
+    print_to(out, "{}", advice(plan.seed, wording_of(options)));
   }
   if (traces) {
-    fmt::print(out, "timeline in {0}.txt; {0}.json is for ui.perfetto.dev\n", options.trace.prefix);
+    print_to(out, "timeline in {0}.txt; {0}.json is for ui.perfetto.dev\n", options.trace.prefix);
   }
   write_json(options.json, json_of(plan, outcome));
   return exit_code(failed, outcome.interrupted);
