@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The endpoint, peers and identifiers with which a communicator posts its operations.
+// The router, peers and identifiers with which a communicator posts its operations.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 
+#include "coll/completion_router.hpp"
 #include "coll/layout.hpp"
 #include "hawser/engine.hpp"
 
@@ -19,13 +20,14 @@ struct Failure {
 };
 
 struct Channel {
-  Endpoint& endpoint;
+  CompletionRouter& router;
   std::span<const PeerId> peers;  // by rank
   std::uint32_t id = 0;
   Rank rank = 0;
   std::uint64_t route = 0;  // the upper 16 bits of every user_data
 
   [[nodiscard]] Rank ranks() const noexcept { return static_cast<Rank>(peers.size()); }
+  [[nodiscard]] Endpoint& endpoint() const noexcept { return router.endpoint(); }
   [[nodiscard]] std::uint16_t number() const noexcept { return channel_of(id); }
 };
 

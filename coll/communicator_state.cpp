@@ -52,11 +52,7 @@ std::uint64_t scratch_bytes(const CommunicatorOptions& options, Rank ranks) {
 CommunicatorState::CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config)
     : peers_(checked(config).peers),
       options_(config.options),
-      channel_{.endpoint = router.endpoint(),
-               .peers = peers_,
-               .id = config.id,
-               .rank = config.rank,
-               .route = 0},
+      channel_{.router = router, .peers = peers_, .id = config.id, .rank = config.rank, .route = 0},
       block_bytes_(scratch_bytes(options_, channel_.ranks())),
       slots_(Communicator::kMaxStarted),
       revocation_(channel_),
@@ -91,6 +87,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   line_.push_back(index);
   const Request request{index, slot.generation};
   advance();
+  channel_.router.flush();
   return request;
 }
 
@@ -220,6 +217,7 @@ void CommunicatorState::abort(Rank failed, Status reason) {
         .text = "rank " + std::to_string(failed) + ": " + std::string(to_string(reason)) +
                 ", aborted by rank " + std::to_string(channel_.rank)},
        channel_.rank);
+  channel_.router.flush();
 }
 
 // Tells members that still wait for this rank, because nothing more will come from it.

@@ -2,6 +2,7 @@
 #include "coll/completion_router.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace hawser::coll {
 namespace {
@@ -49,6 +50,18 @@ void CompletionRouter::adopt(std::uint64_t mark, std::unique_ptr<Route> route) {
   route->retire();
   entry.adopted = std::move(route);
   release_adopted();
+  flush();
+}
+
+Status CompletionRouter::send(const SendRequest& request, OperationId& operation) {
+  const Status status = endpoint_.send(request, operation);
+  unflushed_ = unflushed_ || status == Status::ok;
+  return status;
+}
+
+void CompletionRouter::flush() {
+  if (!std::exchange(unflushed_, false)) return;
+  endpoint_.flush();
 }
 
 void CompletionRouter::release_adopted() {
@@ -81,6 +94,7 @@ void CompletionRouter::turn(std::uint64_t timeout_ns, bool may_block) {
     if (entry.route != nullptr) entry.route->advance();
   }
   release_adopted();
+  flush();
 }
 
 void CompletionRouter::progress() { turn(0, false); }

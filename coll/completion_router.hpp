@@ -52,7 +52,8 @@ class CompletionRouter {
 
   [[nodiscard]] Endpoint& endpoint() noexcept { return endpoint_; }
 
-  // One turn: polls the endpoint once, hands out the completions, and advances every communicator.
+  // One turn: polls the endpoint once, hands out the completions, advances every communicator, and
+  // flushes what they have sent.
   void progress();
 
   // As progress, but if there is nothing to do it waits up to `timeout_ns` for the first
@@ -72,6 +73,13 @@ class CompletionRouter {
   // Takes over a route whose owner has gone, until its last operation has completed.
   void adopt(std::uint64_t mark, std::unique_ptr<Route> route);
 
+  // For communicators: Endpoint::send, and a note for the next flush.
+  [[nodiscard]] Status send(const SendRequest& request, OperationId& operation);
+  // Flushes the endpoint if communicators have sent anything since the last flush. Whoever lets a
+  // communicator send between two turns calls this, because the caller may not poll soon, while
+  // other ranks wait for the message.
+  void flush();
+
  private:
   struct Entry {
     Route* route = nullptr;
@@ -87,6 +95,7 @@ class CompletionRouter {
   std::vector<Entry> entries_;
   std::array<Completion, kBatch> batch_;
   std::deque<Completion> application_;
+  bool unflushed_ = false;
 };
 
 }  // namespace hawser::coll

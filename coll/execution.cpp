@@ -195,17 +195,17 @@ std::optional<Failure> Execution::post_sends(const Channel& channel, TurnBudget&
 Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::uint64_t index) {
   OperationId operation = kNoOperation;
   const Status status =
-      channel.endpoint.send({.peer = channel.peers[outgoing.peer],
-                             .channel = channel.number(),
-                             .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
-                             .data = outgoing.data,
-                             .bytes = outgoing.bytes,
-                             .level = Level::accepted,
-                             .immediate = identity_.signature,
-                             .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
-                             .hint = hint(outgoing),
-                             .owner = ChannelOwner::collectives},
-                            operation);
+      channel.router.send({.peer = channel.peers[outgoing.peer],
+                           .channel = channel.number(),
+                           .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
+                           .data = outgoing.data,
+                           .bytes = outgoing.bytes,
+                           .level = Level::accepted,
+                           .immediate = identity_.signature,
+                           .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
+                           .hint = hint(outgoing),
+                           .owner = ChannelOwner::collectives},
+                          operation);
   if (status != Status::ok) return status;
   sends_.posted |= bit(index);
   ++sends_.in_flight;
@@ -214,7 +214,7 @@ Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::ui
 
 Status Execution::post(const Channel& channel, const Incoming& incoming, std::uint64_t index) {
   OperationId operation = kNoOperation;
-  const Status status = channel.endpoint.receive(
+  const Status status = channel.endpoint().receive(
       {.peer = channel.peers[incoming.peer],
        .channel = channel.number(),
        .tag = data_tag(channel.id, identity_.sequence, incoming.number),
@@ -275,7 +275,7 @@ std::optional<Failure> Execution::on_completion(const Mark& mark, const Completi
 void Execution::cancel_receives(const Channel& channel) {
   for (std::uint32_t i = 0; i < kMaxWindow; ++i) {
     if ((receives_.posted & ~cancel_asked_ & bit(i)) == 0) continue;
-    if (channel.endpoint.cancel(receive_operations_[i]) == Status::again) return;
+    if (channel.endpoint().cancel(receive_operations_[i]) == Status::again) return;
     cancel_asked_ |= bit(i);
   }
 }

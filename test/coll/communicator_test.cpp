@@ -144,6 +144,29 @@ TEST_CASE("communicator: a barrier holds everyone until the last has come") {
   });
 }
 
+TEST_CASE("communicator: a rank that stops polling at its result leaves no other rank waiting") {
+  for_each_seed(200, [](proto::Random& random) {
+    const auto ranks = static_cast<std::uint32_t>(2 + random.below(16));
+    const JobKind kind = random.below(2) == 0 ? JobKind::all_reduce : JobKind::barrier;
+    Job job({.kind = kind, .ranks = ranks, .count = 10}, random);
+    World world(ranks, {.seed = random.next(), .again = 0.2, .max_delay = 20});
+    for (auto& communicator : world.communicators) {
+      REQUIRE(job.start(*communicator) == Status::ok);
+    }
+    // A dead rank would lose its messages, so `alive` stays.
+    std::vector<std::uint32_t> awake(ranks);
+    std::iota(awake.begin(), awake.end(), 0u);
+    for (int turns = 0; !awake.empty(); ++turns) {
+      REQUIRE(turns < 100'000);
+      const auto at = awake.begin() + static_cast<std::ptrdiff_t>(random.below(awake.size()));
+      const std::uint32_t rank = *at;
+      world.routers[rank]->progress();
+      if (world.communicators[rank]->test(job.request(rank)) == Status::ok) awake.erase(at);
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) CHECK(job.wrong(rank) == "");
+  });
+}
+
 TEST_CASE("communicator: refuses arguments out of range and goes on") {
   proto::Random random(1);
   Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 100}, random);

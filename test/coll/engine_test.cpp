@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives over whole engines and memory NICs: in one thread, in one thread per rank, with
 // faults, at hostile limits, and when a rank falls silent.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -140,6 +141,42 @@ TEST_CASE("engine: a rank that falls silent is named by all others") {
     for (const Job& job : jobs) {
       CHECK(world.communicators[rank]->test(job.request(rank)) == failure->status);
       CHECK(world.communicators[rank]->released(job.request(rank)));
+    }
+  }
+}
+
+// The result of a rank may come with the very turn that posts its last message. No other turn of
+// this rank follows, so the message must have left.
+TEST_CASE("engine: a rank that stops polling at its result leaves no other rank waiting") {
+  proto::Random random(5);
+  for (std::uint32_t ranks = 2; ranks <= 9; ++ranks) {
+    EngineWorld world({.ranks = ranks});
+    std::vector<Job> jobs;
+    jobs.emplace_back(JobShape{.kind = JobKind::all_gather, .ranks = ranks, .count = 10}, random);
+    run(world, jobs);  // makes the sessions
+    for (const JobKind kind : {JobKind::all_reduce, JobKind::barrier}) {
+      for (std::uint32_t last = 0; last < ranks; ++last) {
+        check_quiet(world);
+        INFO(ranks << " ranks, rank " << last << " comes last");
+        Job job({.kind = kind, .ranks = ranks, .count = 10}, random);
+        std::vector<bool> awake(ranks, true);
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          if (rank != last) REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
+        }
+        for (int i = 0; i < 100; ++i) {
+          for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            if (rank != last) world.routers[rank]->progress();
+          }
+        }
+        REQUIRE(job.start(*world.communicators[last]) == Status::ok);
+        REQUIRE(run_until(world, awake, [&] {
+          for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            awake[rank] = world.communicators[rank]->test(job.request(rank)) == Status::again;
+          }
+          return std::none_of(awake.begin(), awake.end(), [](bool one) { return one; });
+        }));
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) CHECK(job.wrong(rank) == "");
+      }
     }
   }
 }

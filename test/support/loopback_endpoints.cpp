@@ -57,10 +57,7 @@ class LoopbackEndpoint final : public EndpointDouble {
     one->send = request;
     operation = one->id;
     network_.most_sends_ = std::max(network_.most_sends_, ++node.sends);
-    auto& queue = network_.flying_[index_ * network_.nodes_.size() + other];
-    std::uint64_t arrives_at = network_.now_ + network_.delay();
-    if (!queue.empty()) arrives_at = std::max(arrives_at, queue.back().arrives_at);
-    queue.push_back({.send = one, .arrives_at = arrives_at});
+    node.queued.push_back(one);
     return Status::ok;
   }
 
@@ -113,7 +110,10 @@ class LoopbackEndpoint final : public EndpointDouble {
     return Status::unknown_operation;
   }
 
+  void flush() override { network_.leave(index_); }
+
   std::size_t poll(std::span<Completion> completions) override {
+    network_.leave(index_);
     network_.tick();
     auto& node = network_.nodes_[index_];
     std::size_t count = 0;
@@ -127,6 +127,7 @@ class LoopbackEndpoint final : public EndpointDouble {
   }
 
   std::size_t wait(std::span<Completion> completions, std::uint64_t) override {
+    network_.leave(index_);
     if (network_.on_wait) network_.on_wait(index_);
     return poll(completions);
   }
@@ -198,6 +199,17 @@ std::uint64_t LoopbackNetwork::delay() {
 
 void LoopbackNetwork::complain(const std::string& text) {
   if (complaints_.size() < 20) complaints_.push_back(text);
+}
+
+// Lets the queued messages of an endpoint leave, in order.
+void LoopbackNetwork::leave(std::size_t index) {
+  for (const OperationPointer& send : nodes_[index].queued) {
+    auto& queue = flying_[index * nodes_.size() + send->other];
+    std::uint64_t arrives_at = now_ + delay();
+    if (!queue.empty()) arrives_at = std::max(arrives_at, queue.back().arrives_at);
+    queue.push_back({.send = send, .arrives_at = arrives_at});
+  }
+  nodes_[index].queued.clear();
 }
 
 void LoopbackNetwork::tick() {
@@ -297,6 +309,7 @@ void LoopbackNetwork::check_groups() {
 void LoopbackNetwork::kill(std::size_t index) {
   nodes_[index].alive = false;
   nodes_[index].killed_at = now_;
+  nodes_[index].queued.clear();
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     flying_[index * nodes_.size() + other].clear();
     // Remove its unfinished sends, whose payload is gone with it.
