@@ -43,7 +43,7 @@ struct CommunicatorOptions {
 };
 
 struct CommunicatorConfig {
-  // Below 2^22. Unique among the communicators that share an endpoint, failed ones included.
+  // Below 2^22. Unique among the communicators that share an endpoint, former ones included.
   std::uint32_t id = 0;
   Rank rank = 0;                // of this endpoint
   std::vector<PeerId> peers{};  // by rank, all different; the own entry is not used

@@ -185,7 +185,7 @@ void CommunicatorState::advance() {
   busy_ = false;
   held_back_ = false;
   if (failure_) {
-    for (const std::uint32_t index : line_) slots_[index].execution.cancel_receives(channel_);
+    for (const std::uint32_t index : line_) slots_[index].execution.cancel_operations(channel_);
     return;
   }
   TurnBudget budget{.process_bytes = kProcessBytesPerTurn};
@@ -227,6 +227,7 @@ void CommunicatorState::retire() {
   if (unfinished) abort(channel_.rank, Status::cancelled);
   revocation_.retire();
   advance();
+  channel_.router.discard(channel_.id, failure_.has_value());
 }
 
 }  // namespace hawser::coll

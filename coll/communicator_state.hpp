@@ -42,6 +42,7 @@ class CommunicatorState final : public Route {
 
   void on_completion(const Completion& completion) override;
   void advance() override;
+  void look() override {}
   [[nodiscard]] bool busy() const noexcept override { return busy_; }
   [[nodiscard]] bool held_back() const noexcept override;
   [[nodiscard]] std::uint64_t in_flight() const noexcept override;

@@ -52,7 +52,6 @@ void Execution::prepare(const Identity& identity, const AnyPlan& plan_to_run,
   sends_ = {.total = plan().sends()};
   receives_ = {.total = plan().receives()};
   arrived_ = 0;
-  cancel_asked_ = 0;
   worth_a_look_ = false;
 }
 
@@ -208,6 +207,7 @@ Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::ui
                           operation);
   if (status != Status::ok) return status;
   sends_.posted |= bit(index);
+  send_operations_[index & (kMaxWindow - 1)] = operation;
   ++sends_.in_flight;
   return status;
 }
@@ -272,12 +272,17 @@ std::optional<Failure> Execution::on_completion(const Mark& mark, const Completi
   return std::nullopt;
 }
 
-void Execution::cancel_receives(const Channel& channel) {
+void Execution::cancel(const Channel& channel, Lane& lane, const Operations& operations) {
   for (std::uint32_t i = 0; i < kMaxWindow; ++i) {
-    if ((receives_.posted & ~cancel_asked_ & bit(i)) == 0) continue;
-    if (channel.endpoint().cancel(receive_operations_[i]) == Status::again) return;
-    cancel_asked_ |= bit(i);
+    if ((lane.posted & ~lane.cancel_asked & bit(i)) == 0) continue;
+    if (channel.endpoint().cancel(operations[i]) == Status::again) return;
+    lane.cancel_asked |= bit(i);
   }
+}
+
+void Execution::cancel_operations(const Channel& channel) {
+  cancel(channel, receives_, receive_operations_);
+  cancel(channel, sends_, send_operations_);
 }
 
 }  // namespace hawser::coll

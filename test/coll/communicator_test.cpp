@@ -153,7 +153,7 @@ TEST_CASE("communicator: a rank that stops polling at its result leaves no other
     for (auto& communicator : world.communicators) {
       REQUIRE(job.start(*communicator) == Status::ok);
     }
-    // A dead rank would lose its messages, so `alive` stays.
+    // These ranks stay alive: the network loses the messages of a killed one.
     std::vector<std::uint32_t> awake(ranks);
     std::iota(awake.begin(), awake.end(), 0u);
     for (int turns = 0; !awake.empty(); ++turns) {

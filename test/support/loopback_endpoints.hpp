@@ -116,6 +116,7 @@ class LoopbackNetwork {
     std::list<OperationPointer> pending{};   // no final completion is scheduled yet
     std::list<OperationPointer> receives{};  // unmatched, in order of posting
     std::list<Message> unexpected{};         // in order of arrival
+    std::map<MessageId, Message> claimed{};
     std::uint64_t unexpected_bytes = 0;
     std::multimap<std::uint64_t, Ending> endings{};  // by due time
     std::map<std::uint32_t, Group> groups{};
@@ -132,6 +133,7 @@ class LoopbackNetwork {
   void deliver_arrivals();
   void arrive(Message&& message);
   void match(const OperationPointer& receive, Message& message);
+  void decide_cancels();
   void count_group(const Operation& receive, const Operation& send);
   void fail_operations(std::size_t index);
   [[nodiscard]] bool noticed_dead(const Operation& operation) const;
@@ -144,8 +146,10 @@ class LoopbackNetwork {
   std::mt19937_64 random_;
   std::uint64_t now_ = 0;
   std::uint64_t next_operation_ = 1;
+  std::uint64_t next_message_ = 1;
   std::vector<Node> nodes_;
-  std::vector<std::deque<Message>> flying_;  // [from * n + to], in order
+  std::vector<std::deque<Message>> flying_;                 // [from * n + to], in order
+  std::multimap<std::uint64_t, OperationPointer> cancels_;  // of sends, by the time of the decision
   std::vector<std::string> complaints_;
   std::size_t most_sends_ = 0;
   std::size_t most_receives_ = 0;
