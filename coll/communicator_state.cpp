@@ -76,7 +76,8 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   Slot& slot = slots_[index];
   slot.in_line = true;
   slot.finished = false;
-  slot.execution.prepare({.slot = index,
+  slot.execution.prepare({.rank = channel_.rank,
+                          .slot = index,
                           .sequence = next_sequence_++,
                           .first_group = next_group_,
                           .signature = signature.hash(),
@@ -203,8 +204,6 @@ void CommunicatorState::advance() {
 
 void CommunicatorState::fail(Failure failure, Rank reporter) {
   if (failure_) return;
-  // Our own endpoint has closed, not the peer's.
-  if (failure.status == Status::endpoint_closed) failure.rank = channel_.rank;
   failure_ = std::move(failure);
   revocation_.revoke({.rank = failure_->rank, .reporter = reporter, .status = failure_->status});
   advance();

@@ -92,12 +92,18 @@ Mark Execution::mark(Mark::Kind kind, std::uint64_t index) const noexcept {
           .index = static_cast<std::uint32_t>(index & (kMaxWindow - 1))};
 }
 
-Failure Execution::failure(const char* what, Rank rank, Status status) const {
-  return {.rank = rank,
-          .status = status,
-          .text = std::string(name_of(identity_.collective, identity_.to_root)) + " " +
-                  std::to_string(identity_.sequence) + ": " + what + " rank " +
-                  std::to_string(rank) + ": " + std::string(to_string(status))};
+Failure Execution::failure(const char* what, Rank other, Status status) const {
+  Failure failure{.rank = other,
+                  .status = status,
+                  .text = std::string(name_of(identity_.collective, identity_.to_root)) + " " +
+                          std::to_string(identity_.sequence) + ": " + what + " rank " +
+                          std::to_string(other) + ": " + std::string(to_string(status))};
+  if (status == Status::endpoint_closed) {
+    // This status of an own operation is about the own endpoint, and not about the other rank's.
+    failure.rank = identity_.rank;
+    failure.text += " at rank " + std::to_string(identity_.rank);
+  }
+  return failure;
 }
 
 std::optional<Failure> Execution::advance(const Channel& channel, TurnBudget& budget) {

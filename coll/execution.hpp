@@ -36,6 +36,7 @@ class Execution {
   static constexpr std::uint32_t kMaxWindow = 64;
 
   struct Identity {
+    Rank rank = 0;  // the own one
     std::uint32_t slot = 0;
     std::uint32_t sequence = 0;
     std::uint32_t first_group = 0;
@@ -107,7 +108,8 @@ class Execution {
   [[nodiscard]] Status post(const Channel& channel, const Incoming& incoming, std::uint64_t index);
   [[nodiscard]] std::optional<Failure> check(const Incoming& expected,
                                              const Completion& completion) const;
-  [[nodiscard]] Failure failure(const char* what, Rank rank, Status status) const;
+  // An operation with rank `other` has failed.
+  [[nodiscard]] Failure failure(const char* what, Rank other, Status status) const;
 
   Identity identity_;
   std::optional<AnyPlan> plan_;

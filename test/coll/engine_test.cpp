@@ -181,6 +181,32 @@ TEST_CASE("engine: a rank that stops polling at its result leaves no other rank 
   }
 }
 
+// The receiver grants nothing of the long messages, and its endpoint would keep the short ones.
+TEST_CASE("engine: sends to a destroyed communicator end and leave nothing at its endpoint") {
+  for (const unsigned threads : {0u, 1u}) {
+    for (const std::uint64_t count : {std::uint64_t{1000}, std::uint64_t{2'000'000}}) {
+      proto::Random random(6);
+      std::vector<Job> jobs;
+      jobs.emplace_back(JobShape{.kind = JobKind::barrier, .ranks = 3}, random);
+      Job job({.kind = JobKind::all_gather, .ranks = 3, .count = count}, random);
+      EngineWorld world({.ranks = 3, .threads = threads});
+      run(world, jobs);
+      world.communicators[2]->abort(2, Status::cancelled);
+      world.communicators[2].reset();
+      REQUIRE(job.start(*world.communicators[1]) == Status::ok);  // it has not heard yet
+      const std::vector<bool> awake(3, true);
+      REQUIRE(run_until(world, awake, [&] {
+        for (std::uint32_t rank = 0; rank < 2; ++rank) {
+          if (!world.communicators[rank]->idle()) return false;
+        }
+        return world.communicators[1]->released(job.request(1)) && world.routers[2]->quiet() &&
+               world.endpoint(2).stats().unexpected_bytes_held == 0;
+      }));
+      CHECK(world.communicators[1]->failure()->rank == 2);
+    }
+  }
+}
+
 // Each rank runs in a thread of its own and blocks in wait, as a process would.
 void run_threads(unsigned engine_threads) {
   constexpr std::uint32_t kRanks = 4;
