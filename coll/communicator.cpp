@@ -190,15 +190,17 @@ Status Communicator::all_to_all(const void* in, void* out, std::uint64_t bytes, 
     return Status::ok;
   }
   const CommunicatorOptions& options = state_->options();
-  request = state_->launch(
-      {.collective = Collective::all_to_all, .count = bytes, .options = digest(options)},
-      ExchangePlan({.rank = rank(),
-                    .ranks = ranks(),
-                    .in = static_cast<const std::byte*>(in),
-                    .out = static_cast<std::byte*>(out),
-                    .block_bytes = bytes,
-                    .chunk_bytes = options.chunk_bytes,
-                    .depth = options.pipeline}));
+  request = state_->launch({.collective = Collective::all_to_all,
+                            .in_place = in == out,
+                            .count = bytes,
+                            .options = digest(options)},
+                           ExchangePlan({.rank = rank(),
+                                         .ranks = ranks(),
+                                         .in = static_cast<const std::byte*>(in),
+                                         .out = static_cast<std::byte*>(out),
+                                         .block_bytes = bytes,
+                                         .chunk_bytes = options.chunk_bytes,
+                                         .depth = options.pipeline}));
   return Status::ok;
 }
 

@@ -92,7 +92,8 @@ class Communicator {
                                       ReduceOp op, Request& request);
   // `out` gets `bytes` bytes of every rank, in order. In place: in = block `rank` of out.
   [[nodiscard]] Status all_gather(const void* in, void* out, std::uint64_t bytes, Request& request);
-  // Block i of `in` goes to rank i; block j of `out` comes from rank j. In place: out = in.
+  // Block i of `in` goes to rank i; block j of `out` comes from rank j. In place: out = in, at all
+  // ranks or at none.
   [[nodiscard]] Status all_to_all(const void* in, void* out, std::uint64_t bytes, Request& request);
   // The same with any lengths: to[i].bytes here equals from[rank].bytes at rank i. Never in place,
   // because a received block may be longer than the sent one. The two arrays of n segments must

@@ -245,7 +245,7 @@ std::optional<Failure> Execution::check(const Incoming& expected,
     return failure("receive from", expected.peer, completion.status);
   }
   if (completion.immediate != identity_.signature) {
-    return failure("a different collective, type, count or option at", expected.peer,
+    return failure("a different collective, type, count, option or use in place at", expected.peer,
                    Status::invalid_argument);
   }
   if (completion.message_bytes != expected.bytes) {

@@ -50,13 +50,15 @@ struct Signature {
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
   bool to_root = false;       // of an all-reduce: only the root gets the result
+  bool in_place = false;      // of an all-to-all: its blocks are cut into pieces
   std::uint64_t count = 0;    // elements, or bytes if there is no type
   std::uint64_t options = 0;  // options that decide how data is cut into messages
 
   [[nodiscard]] constexpr std::uint64_t hash() const noexcept {
     const std::uint64_t words[] = {
-        static_cast<std::uint64_t>(to_root) << 24 | static_cast<std::uint64_t>(collective) << 16 |
-            static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(op),
+        static_cast<std::uint64_t>(in_place) << 25 | static_cast<std::uint64_t>(to_root) << 24 |
+            static_cast<std::uint64_t>(collective) << 16 | static_cast<std::uint64_t>(type) << 8 |
+            static_cast<std::uint64_t>(op),
         root, count, options};
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over words, with a final mix
     for (const std::uint64_t word : words) hash = (hash ^ word) * 0x100000001b3;

@@ -261,9 +261,10 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
   });
 }
 
-// Every rank learns that the ranks disagree, instead of computing nonsense or hanging.
+// Every rank learns that the ranks disagree, instead of computing nonsense or hanging. The text of
+// one that notices it has the words of `named`.
 template <typename Start>
-void disagree(Start&& start) {
+void disagree(Start&& start, const char* named = "a different") {
   World world(3, {.max_delay = 3});
   proto::Random random(1);
   std::array<Request, 3> requests;
@@ -272,6 +273,7 @@ void disagree(Start&& start) {
   }
   REQUIRE(world.settle(random));
   int failed = 0;
+  int texts = 0;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     // A rank that saw nothing wrong may have finished before it learned of the disagreement.
     failed += world.communicators[rank]->test(requests[rank]) == Status::invalid_argument ? 1 : 0;
@@ -279,8 +281,10 @@ void disagree(Start&& start) {
     REQUIRE(world.communicators[rank]->failure() != nullptr);
     CHECK(world.communicators[rank]->failure()->status == Status::invalid_argument);
     CHECK_FALSE(world.communicators[rank]->failure()->text.empty());
+    texts += world.communicators[rank]->failure()->text.find(named) != std::string::npos ? 1 : 0;
   }
   CHECK(failed > 0);
+  CHECK(texts > 0);
 }
 
 TEST_CASE("communicator: ranks that disagree fail with a typed error") {
@@ -308,6 +312,18 @@ TEST_CASE("communicator: ranks that disagree fail with a typed error") {
       if (rank == 0) return one.barrier(request);
       return one.all_to_all(buffer.data(), buffer.data(), 10, request);
     });
+  }
+  SECTION("in place") {
+    for (const std::uint64_t bytes : {std::uint64_t{10}, std::uint64_t{600'000}}) {
+      std::vector<std::byte> in(3 * bytes);
+      std::vector<std::vector<std::byte>> out(3, in);
+      disagree(
+          [&](std::uint32_t rank, Communicator& one, Request& request) {
+            return one.all_to_all(rank == 1 ? out[rank].data() : in.data(), out[rank].data(), bytes,
+                                  request);
+          },
+          "use in place");
+    }
   }
   SECTION("lengths") {
     static constexpr std::array<coll::Segment, 3> some{{{0, 10}, {10, 10}, {20, 10}}};
