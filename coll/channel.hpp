@@ -33,10 +33,10 @@ struct Channel {
 
 // The lower 48 bits of user_data, which identify one of the communicator's operations.
 struct Mark {
-  enum class Kind : std::uint8_t { send, receive, abort_send, listener };
+  enum class Kind : std::uint8_t { send, receive, abort_send, listener, agreement };
   Kind kind = Kind::send;
   std::uint32_t slot = 0;   // of the execution
-  std::uint32_t index = 0;  // within the window, or number of the neighbour or listener
+  std::uint32_t index = 0;  // within the window, or number of the listener, or its kind
 
   [[nodiscard]] constexpr std::uint64_t pack() const noexcept {
     return static_cast<std::uint64_t>(slot & 0xffff) << 24 |

@@ -127,10 +127,14 @@ class Communicator {
   // Null while the communicator works. Never changes once it is set.
   [[nodiscard]] const Failure* failure() const noexcept;
 
-  // True if only the receives for abort messages are in flight and all neighbours have been told.
+  // True if no collective has operations in flight and all neighbours have been told of a failure.
+  // Only receives for control messages are left then, and perhaps a query.
   [[nodiscard]] bool idle() const noexcept;
 
  private:
+  // Completes a collective at once that needs no messages.
+  Status skip(const Signature& signature, Request& request);
+
   CompletionRouter& router_;
   std::unique_ptr<CommunicatorState> state_;
 };

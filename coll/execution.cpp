@@ -92,6 +92,14 @@ Mark Execution::mark(Mark::Kind kind, std::uint64_t index) const noexcept {
           .index = static_cast<std::uint32_t>(index & (kMaxWindow - 1))};
 }
 
+std::optional<Rank> Execution::awaited() const noexcept {
+  const std::uint64_t end = std::min(receives_.total, receives_.base + window_);
+  for (std::uint64_t i = receives_.base; i < end; ++i) {
+    if ((receives_.posted & bit(i)) != 0) return plan().receive(i).peer;
+  }
+  return std::nullopt;
+}
+
 Failure Execution::failure(const char* what, Rank other, Status status) const {
   Failure failure{.rank = other,
                   .status = status,
@@ -245,8 +253,7 @@ std::optional<Failure> Execution::check(const Incoming& expected,
     return failure("receive from", expected.peer, completion.status);
   }
   if (completion.immediate != identity_.signature) {
-    return failure("a different collective, type, count, option or use in place at", expected.peer,
-                   Status::invalid_argument);
+    return failure(kDisagreement, expected.peer, Status::invalid_argument);
   }
   if (completion.message_bytes != expected.bytes) {
     return failure("a different length at", expected.peer, Status::invalid_argument);

@@ -62,6 +62,11 @@ class Execution {
   // communicator is gone.
   void cancel_operations(const Channel& channel);
 
+  // The sender of the first message that is missing. Nullopt if no receive waits for a message.
+  [[nodiscard]] std::optional<Rank> awaited() const noexcept;
+  [[nodiscard]] std::uint32_t sequence() const noexcept { return identity_.sequence; }
+  [[nodiscard]] std::uint64_t signature() const noexcept { return identity_.signature; }
+
   // True if the results are in place and the user's buffers are free.
   [[nodiscard]] bool finished() const noexcept;
   [[nodiscard]] std::uint32_t in_flight() const noexcept {

@@ -30,7 +30,7 @@ void Leftovers::look() {
 
 // Returns false if there is none, or if the endpoint has no room for a receive.
 bool Leftovers::discard_one(const Departed& departed) {
-  const std::uint64_t counts = departed.revoked ? kTagIdMask : kTagIdMask | kTagAbort;
+  const std::uint64_t counts = departed.revoked ? kTagIdMask : kTagIdMask | kTagControl;
   Envelope envelope;
   MessageId message = kNoMessage;
   const Status claimed = endpoint_.claim({.peer = kAnyPeer,

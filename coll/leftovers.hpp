@@ -7,7 +7,7 @@
 // whenever the router looks. No receive stays posted for that.
 //
 // Everything for a revoked communicator is discarded, because its id is never used again. A healthy
-// one has received all its data, so only abort messages can be left.
+// one has received all its data, so only control messages can be left.
 #pragma once
 
 #include <cstddef>

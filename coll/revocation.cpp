@@ -24,7 +24,7 @@ void Revocation::listen(const Channel& channel, std::uint32_t index) {
   Listener& listener = listeners_[index];
   if (listener.posted || closed_) return;
   // The id's part of the tag must always match, because other communicators share the channel.
-  const std::uint64_t counts = index == kAborts ? kTagIdMask | kTagAbort : kTagIdMask;
+  const std::uint64_t counts = index == kAborts ? kTagIdMask | kTagControl : kTagIdMask;
   const Status status = channel.endpoint().receive(
       {.peer = kAnyPeer,
        .channel = channel.number(),
@@ -92,6 +92,7 @@ std::optional<AbortNotice> Revocation::on_completion(const Mark& mark,
   }
   listeners_[mark.index].posted = !completion.released;
   if (mark.index != kAborts || completion.status != Status::ok || revoked_) return std::nullopt;
+  if (control_of(completion.tag) != Control::abort) return std::nullopt;
   return unpack_abort(completion.immediate);
 }
 

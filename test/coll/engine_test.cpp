@@ -2,6 +2,7 @@
 // Collectives over whole engines and memory NICs: in one thread, in one thread per rank, with
 // faults, at hostile limits, and when a rank falls silent.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -203,6 +204,29 @@ TEST_CASE("engine: sends to a destroyed communicator end and leave nothing at it
                world.endpoint(2).stats().unexpected_bytes_held == 0;
       }));
       CHECK(world.communicators[1]->failure()->rank == 2);
+    }
+  }
+}
+
+TEST_CASE("engine: ranks that disagree without a message fail with a typed error") {
+  for (const unsigned threads : {0u, 1u}) {
+    for (const bool empty : {false, true}) {
+      INFO(threads << " engine threads, " << (empty ? "count 0" : "other root"));
+      std::array<float, 8> data{};
+      std::array<coll::Request, 2> requests;
+      EngineWorld world({.ranks = 2, .threads = threads});
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        const std::uint64_t count = empty && rank == 1 ? 0 : data.size();
+        const std::uint32_t root = empty ? 0 : rank;
+        REQUIRE(world.communicators[rank]->reduce(data.data(), data.data(), count,
+                                                  coll::DataType::f32, coll::ReduceOp::sum, root,
+                                                  requests[rank]) == Status::ok);
+      }
+      REQUIRE(run_until(world, {true, true}, [&] {
+        return world.communicators[0]->failure() != nullptr &&
+               world.communicators[1]->failure() != nullptr;
+      }));
+      CHECK(world.communicators[0]->test(requests[0]) == Status::invalid_argument);
     }
   }
 }
