@@ -2,8 +2,8 @@
 // Decides when a router's routes look for messages that no receive will take.
 //
 // A look costs a probe or more, and with engine threads the answer takes a turn of their loop. It
-// therefore comes when completions have been missing for a while, and then at doubling distances: a
-// message is found at the latest after twice the idle time in which it came. A busy router looks
+// therefore comes when completions have been missing for a while, and then at doubling distances. A
+// message that comes after an idle time is found before that time has doubled. A busy router looks
 // rarely. There is no clock: an idle turn counts as one unit of time, and a turn that waited in
 // vain counts by the length of its wait.
 #pragma once
