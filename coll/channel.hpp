@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The endpoint, peers and identifiers with which a communicator posts its operations.
+// The router, peers and identifiers with which a communicator posts its operations.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 
+#include "coll/completion_router.hpp"
 #include "coll/layout.hpp"
 #include "hawser/engine.hpp"
 
@@ -19,22 +20,23 @@ struct Failure {
 };
 
 struct Channel {
-  Endpoint& endpoint;
+  CompletionRouter& router;
   std::span<const PeerId> peers;  // by rank
   std::uint32_t id = 0;
   Rank rank = 0;
   std::uint64_t route = 0;  // the upper 16 bits of every user_data
 
   [[nodiscard]] Rank ranks() const noexcept { return static_cast<Rank>(peers.size()); }
+  [[nodiscard]] Endpoint& endpoint() const noexcept { return router.endpoint(); }
   [[nodiscard]] std::uint16_t number() const noexcept { return channel_of(id); }
 };
 
 // The lower 48 bits of user_data, which identify one of the communicator's operations.
 struct Mark {
-  enum class Kind : std::uint8_t { send, receive, abort_send, listener };
+  enum class Kind : std::uint8_t { send, receive, abort_send, listener, agreement };
   Kind kind = Kind::send;
   std::uint32_t slot = 0;   // of the execution
-  std::uint32_t index = 0;  // within the window, or number of the neighbour or listener
+  std::uint32_t index = 0;  // within the window, or number of the listener, or its kind
 
   [[nodiscard]] constexpr std::uint64_t pack() const noexcept {
     return static_cast<std::uint64_t>(slot & 0xffff) << 24 |

@@ -43,7 +43,7 @@ struct CommunicatorOptions {
 };
 
 struct CommunicatorConfig {
-  // Below 2^22. Unique among the communicators that share an endpoint, failed ones included.
+  // Below 2^22. Unique among the communicators that share an endpoint, former ones included.
   std::uint32_t id = 0;
   Rank rank = 0;                // of this endpoint
   std::vector<PeerId> peers{};  // by rank, all different; the own entry is not used
@@ -92,7 +92,8 @@ class Communicator {
                                       ReduceOp op, Request& request);
   // `out` gets `bytes` bytes of every rank, in order. In place: in = block `rank` of out.
   [[nodiscard]] Status all_gather(const void* in, void* out, std::uint64_t bytes, Request& request);
-  // Block i of `in` goes to rank i; block j of `out` comes from rank j. In place: out = in.
+  // Block i of `in` goes to rank i; block j of `out` comes from rank j. In place: out = in, at all
+  // ranks or at none.
   [[nodiscard]] Status all_to_all(const void* in, void* out, std::uint64_t bytes, Request& request);
   // The same with any lengths: to[i].bytes here equals from[rank].bytes at rank i. Never in place,
   // because a received block may be longer than the sent one. The two arrays of n segments must
@@ -126,10 +127,14 @@ class Communicator {
   // Null while the communicator works. Never changes once it is set.
   [[nodiscard]] const Failure* failure() const noexcept;
 
-  // True if only the receives for abort messages are in flight and all neighbours have been told.
+  // True if no collective has operations in flight and all neighbours have been told of a failure.
+  // Only receives for control messages are left then, and perhaps a query.
   [[nodiscard]] bool idle() const noexcept;
 
  private:
+  // Completes a collective at once that needs no messages.
+  Status skip(const Signature& signature, Request& request);
+
   CompletionRouter& router_;
   std::unique_ptr<CommunicatorState> state_;
 };

@@ -52,11 +52,7 @@ std::uint64_t scratch_bytes(const CommunicatorOptions& options, Rank ranks) {
 CommunicatorState::CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config)
     : peers_(checked(config).peers),
       options_(config.options),
-      channel_{.endpoint = router.endpoint(),
-               .peers = peers_,
-               .id = config.id,
-               .rank = config.rank,
-               .route = 0},
+      channel_{.router = router, .peers = peers_, .id = config.id, .rank = config.rank, .route = 0},
       block_bytes_(scratch_bytes(options_, channel_.ranks())),
       slots_(Communicator::kMaxStarted),
       revocation_(channel_),
@@ -66,6 +62,7 @@ CommunicatorState::CommunicatorState(CompletionRouter& router, const Communicato
   for (std::uint32_t i = options_.max_active; i-- > 0;) free_blocks_.push_back(i);
   for (std::uint32_t i = Communicator::kMaxStarted; i-- > 0;) free_slots_.push_back(i);
   line_.reserve(Communicator::kMaxStarted);
+  running_.reserve(Communicator::kMaxStarted);
   channel_.route = router.add(*this);
 }
 
@@ -80,8 +77,9 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   Slot& slot = slots_[index];
   slot.in_line = true;
   slot.finished = false;
-  slot.execution.prepare({.slot = index,
-                          .sequence = next_sequence_++,
+  slot.execution.prepare({.rank = channel_.rank,
+                          .slot = index,
+                          .sequence = agreement_.start(signature.hash()),
                           .first_group = next_group_,
                           .signature = signature.hash(),
                           .collective = signature.collective,
@@ -91,6 +89,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   line_.push_back(index);
   const Request request{index, slot.generation};
   advance();
+  channel_.router.flush();
   return request;
 }
 
@@ -121,7 +120,7 @@ bool CommunicatorState::idle() const noexcept {
 }
 
 std::uint64_t CommunicatorState::in_flight() const noexcept {
-  std::uint64_t count = revocation_.in_flight();
+  std::uint64_t count = revocation_.in_flight() + agreement_.in_flight();
   for (const std::uint32_t index : line_) count += slots_[index].execution.in_flight();
   return count;
 }
@@ -139,11 +138,36 @@ void CommunicatorState::on_completion(const Completion& completion) {
             .text = "rank " + std::to_string(notice->rank) + ": " + std::string(to_string(status)) +
                     ", as rank " + std::to_string(notice->reporter) + " reports"},
            notice->reporter);
+    } else if (mark.kind == Mark::Kind::listener) {
+      on_control(completion);
     }
     return;
   }
+  if (mark.kind == Mark::Kind::agreement) return agreement_.on_sent(completion);
   auto failed = slots_[mark.slot].execution.on_completion(mark, completion);
   if (failed) fail(std::move(*failed), channel_.rank);
+}
+
+// Queries and answers come to the listener for abort messages.
+void CommunicatorState::on_control(const Completion& completion) {
+  const bool is_one = completion.status == Status::ok && (completion.tag & kTagControl) != 0 &&
+                      control_of(completion.tag) != Control::abort;
+  if (!is_one || failure_ || retired_) return;
+  if (const auto found = agreement_.on_arrival(channel_, completion, running())) fail(*found);
+}
+
+void CommunicatorState::look() {
+  if (failure_ || retired_) return;
+  if (const auto found = agreement_.look(channel_, running())) fail(*found);
+}
+
+std::span<const Agreement::Running> CommunicatorState::running() {
+  running_.clear();
+  for (const std::uint32_t index : line_) {
+    const Execution& one = slots_[index].execution;
+    running_.push_back({one.sequence(), one.signature(), one.awaited()});
+  }
+  return running_;
 }
 
 void CommunicatorState::begin_first() {
@@ -188,7 +212,7 @@ void CommunicatorState::advance() {
   busy_ = false;
   held_back_ = false;
   if (failure_) {
-    for (const std::uint32_t index : line_) slots_[index].execution.cancel_receives(channel_);
+    for (const std::uint32_t index : line_) slots_[index].execution.cancel_operations(channel_);
     return;
   }
   TurnBudget budget{.process_bytes = kProcessBytesPerTurn};
@@ -206,11 +230,18 @@ void CommunicatorState::advance() {
 
 void CommunicatorState::fail(Failure failure, Rank reporter) {
   if (failure_) return;
-  // Our own endpoint has closed, not the peer's.
-  if (failure.status == Status::endpoint_closed) failure.rank = channel_.rank;
   failure_ = std::move(failure);
   revocation_.revoke({.rank = failure_->rank, .reporter = reporter, .status = failure_->status});
   advance();
+}
+
+void CommunicatorState::fail(const Agreement::Disagreement& found) {
+  fail({.rank = found.rank,
+        .status = Status::invalid_argument,
+        .text = "collective " + std::to_string(found.sequence) + ": " + kDisagreement + " rank " +
+                std::to_string(found.rank) + ": " +
+                std::string(to_string(Status::invalid_argument))},
+       channel_.rank);
 }
 
 void CommunicatorState::abort(Rank failed, Status reason) {
@@ -220,6 +251,7 @@ void CommunicatorState::abort(Rank failed, Status reason) {
         .text = "rank " + std::to_string(failed) + ": " + std::string(to_string(reason)) +
                 ", aborted by rank " + std::to_string(channel_.rank)},
        channel_.rank);
+  channel_.router.flush();
 }
 
 // Tells members that still wait for this rank, because nothing more will come from it.
@@ -228,7 +260,9 @@ void CommunicatorState::retire() {
       line_.begin(), line_.end(), [this](std::uint32_t index) { return !slots_[index].finished; });
   if (unfinished) abort(channel_.rank, Status::cancelled);
   revocation_.retire();
+  retired_ = true;
   advance();
+  channel_.router.discard(channel_.id, failure_.has_value());
 }
 
 }  // namespace hawser::coll

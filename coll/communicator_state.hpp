@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "coll/agreement.hpp"
 #include "coll/communicator.hpp"
 #include "coll/completion_router.hpp"
 #include "coll/execution.hpp"
@@ -29,7 +31,7 @@ class CommunicatorState final : public Route {
   // Requires ok from admit. Puts the plan in line.
   [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan);
   // Requires ok from admit. Counts a collective that needs no messages at any rank.
-  void skip() noexcept { ++next_sequence_; }
+  void skip(const Signature& signature) noexcept { (void)agreement_.start(signature.hash()); }
 
   [[nodiscard]] Status test(const Request& request) const noexcept;
   [[nodiscard]] bool released(const Request& request) const noexcept;
@@ -42,6 +44,7 @@ class CommunicatorState final : public Route {
 
   void on_completion(const Completion& completion) override;
   void advance() override;
+  void look() override;
   [[nodiscard]] bool busy() const noexcept override { return busy_; }
   [[nodiscard]] bool held_back() const noexcept override;
   [[nodiscard]] std::uint64_t in_flight() const noexcept override;
@@ -58,9 +61,12 @@ class CommunicatorState final : public Route {
     Execution execution;
   };
 
+  void on_control(const Completion& completion);
   void begin_first();
   [[nodiscard]] bool retire_finished();
   void fail(Failure failure, Rank reporter);
+  void fail(const Agreement::Disagreement& found);
+  [[nodiscard]] std::span<const Agreement::Running> running();
   [[nodiscard]] const Slot* find(const Request& request) const noexcept;
 
   std::vector<PeerId> peers_;
@@ -71,13 +77,15 @@ class CommunicatorState final : public Route {
   std::vector<std::uint32_t> free_blocks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
-  std::vector<std::uint32_t> line_;  // slots, oldest first
+  std::vector<std::uint32_t> line_;          // slots, oldest first
+  std::vector<Agreement::Running> running_;  // for `running`, to spare the heap
   Revocation revocation_;
+  Agreement agreement_;
   std::optional<Failure> failure_;
-  std::uint32_t next_sequence_ = 0;
   std::uint32_t next_group_ = 0;
   bool busy_ = false;
   bool held_back_ = false;
+  bool retired_ = false;
 };
 
 }  // namespace hawser::coll

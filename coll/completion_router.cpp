@@ -2,6 +2,7 @@
 #include "coll/completion_router.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace hawser::coll {
 namespace {
@@ -21,7 +22,9 @@ constexpr int kCloseWaits = 10'000;
 
 }  // namespace
 
-CompletionRouter::CompletionRouter(Endpoint& endpoint) : endpoint_(endpoint) {}
+CompletionRouter::CompletionRouter(Endpoint& endpoint) : endpoint_(endpoint), leftovers_(endpoint) {
+  leftovers_.set_route(add(leftovers_));
+}
 
 CompletionRouter::~CompletionRouter() {
   for (int i = 0; i < kDrainWaits && !quiet(); ++i) wait(kDrainWait_ns);
@@ -38,7 +41,7 @@ CompletionRouter::~CompletionRouter() {
 std::uint64_t CompletionRouter::add(Route& route) {
   std::size_t index = 0;
   while (index < entries_.size() && entries_[index].route != nullptr) ++index;
-  if (index == kMaxRoutes) throw Error("A router takes at most 32768 communicators.");
+  if (index == kMaxRoutes) throw Error("A router takes at most 32767 communicators.");
   if (index == entries_.size()) entries_.emplace_back();
   entries_[index].route = &route;
   return kRouted | static_cast<std::uint64_t>(index) << kRouteShift;
@@ -49,6 +52,18 @@ void CompletionRouter::adopt(std::uint64_t mark, std::unique_ptr<Route> route) {
   route->retire();
   entry.adopted = std::move(route);
   release_adopted();
+  flush();
+}
+
+Status CompletionRouter::send(const SendRequest& request, OperationId& operation) {
+  const Status status = endpoint_.send(request, operation);
+  unflushed_ = unflushed_ || status == Status::ok;
+  return status;
+}
+
+void CompletionRouter::flush() {
+  if (!std::exchange(unflushed_, false)) return;
+  endpoint_.flush();
 }
 
 void CompletionRouter::release_adopted() {
@@ -80,7 +95,13 @@ void CompletionRouter::turn(std::uint64_t timeout_ns, bool may_block) {
   for (const Entry& entry : entries_) {
     if (entry.route != nullptr) entry.route->advance();
   }
+  if (looks_.count_turn(count > 0, may_block ? timeout_ns : 0)) {
+    for (const Entry& entry : entries_) {
+      if (entry.route != nullptr) entry.route->look();
+    }
+  }
   release_adopted();
+  flush();
 }
 
 void CompletionRouter::progress() { turn(0, false); }

@@ -19,27 +19,12 @@
 #include <span>
 #include <vector>
 
+#include "coll/leftovers.hpp"
+#include "coll/look_schedule.hpp"
+#include "coll/route.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::coll {
-
-// An object that posts operations through a router.
-class Route {
- public:
-  virtual ~Route() = default;
-
-  virtual void on_completion(const Completion& completion) = 0;
-  // Called once a turn, after its completions: posts what has become possible.
-  virtual void advance() = 0;
-  // True if there is work without a further completion: the router must not block.
-  [[nodiscard]] virtual bool busy() const noexcept = 0;
-  // True if the endpoint has returned `again`: the router must not block for long.
-  [[nodiscard]] virtual bool held_back() const noexcept = 0;
-  // The number of operations whose last completion is outstanding.
-  [[nodiscard]] virtual std::uint64_t in_flight() const noexcept = 0;
-  // The owner has gone: posts nothing more, and cancels what can be cancelled.
-  virtual void retire() = 0;
-};
 
 class CompletionRouter {
  public:
@@ -52,7 +37,8 @@ class CompletionRouter {
 
   [[nodiscard]] Endpoint& endpoint() noexcept { return endpoint_; }
 
-  // One turn: polls the endpoint once, hands out the completions, and advances every communicator.
+  // One turn: polls the endpoint once, hands out the completions, advances every communicator, and
+  // flushes what they have sent.
   void progress();
 
   // As progress, but if there is nothing to do it waits up to `timeout_ns` for the first
@@ -67,10 +53,20 @@ class CompletionRouter {
   // True if no operation of any communicator, past or present, is outstanding.
   [[nodiscard]] bool quiet() const noexcept;
 
-  // For communicators. Throws Error if there are 32768 already.
+  // For communicators. Throws Error if there are 32767 already.
   [[nodiscard]] std::uint64_t add(Route& route);  // returns the upper 16 bits of its user_data
   // Takes over a route whose owner has gone, until its last operation has completed.
   void adopt(std::uint64_t mark, std::unique_ptr<Route> route);
+
+  // For communicators: one of this id has ended, so the router discards what still arrives for it.
+  void discard(std::uint32_t id, bool revoked) { leftovers_.add(id, revoked); }
+
+  // For communicators: Endpoint::send, and a note for the next flush.
+  [[nodiscard]] Status send(const SendRequest& request, OperationId& operation);
+  // Flushes the endpoint if communicators have sent anything since the last flush. Whoever lets a
+  // communicator send between two turns calls this, because the caller may not poll soon, while
+  // other ranks wait for the message.
+  void flush();
 
  private:
   struct Entry {
@@ -85,8 +81,11 @@ class CompletionRouter {
 
   Endpoint& endpoint_;
   std::vector<Entry> entries_;
+  Leftovers leftovers_;
+  LookSchedule looks_;
   std::array<Completion, kBatch> batch_;
   std::deque<Completion> application_;
+  bool unflushed_ = false;
 };
 
 }  // namespace hawser::coll

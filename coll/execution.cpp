@@ -52,7 +52,6 @@ void Execution::prepare(const Identity& identity, const AnyPlan& plan_to_run,
   sends_ = {.total = plan().sends()};
   receives_ = {.total = plan().receives()};
   arrived_ = 0;
-  cancel_asked_ = 0;
   worth_a_look_ = false;
 }
 
@@ -93,12 +92,26 @@ Mark Execution::mark(Mark::Kind kind, std::uint64_t index) const noexcept {
           .index = static_cast<std::uint32_t>(index & (kMaxWindow - 1))};
 }
 
-Failure Execution::failure(const char* what, Rank rank, Status status) const {
-  return {.rank = rank,
-          .status = status,
-          .text = std::string(name_of(identity_.collective, identity_.to_root)) + " " +
-                  std::to_string(identity_.sequence) + ": " + what + " rank " +
-                  std::to_string(rank) + ": " + std::string(to_string(status))};
+std::optional<Rank> Execution::awaited() const noexcept {
+  const std::uint64_t end = std::min(receives_.total, receives_.base + window_);
+  for (std::uint64_t i = receives_.base; i < end; ++i) {
+    if ((receives_.posted & bit(i)) != 0) return plan().receive(i).peer;
+  }
+  return std::nullopt;
+}
+
+Failure Execution::failure(const char* what, Rank other, Status status) const {
+  Failure failure{.rank = other,
+                  .status = status,
+                  .text = std::string(name_of(identity_.collective, identity_.to_root)) + " " +
+                          std::to_string(identity_.sequence) + ": " + what + " rank " +
+                          std::to_string(other) + ": " + std::string(to_string(status))};
+  if (status == Status::endpoint_closed) {
+    // This status of an own operation is about the own endpoint, and not about the other rank's.
+    failure.rank = identity_.rank;
+    failure.text += " at rank " + std::to_string(identity_.rank);
+  }
+  return failure;
 }
 
 std::optional<Failure> Execution::advance(const Channel& channel, TurnBudget& budget) {
@@ -195,26 +208,27 @@ std::optional<Failure> Execution::post_sends(const Channel& channel, TurnBudget&
 Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::uint64_t index) {
   OperationId operation = kNoOperation;
   const Status status =
-      channel.endpoint.send({.peer = channel.peers[outgoing.peer],
-                             .channel = channel.number(),
-                             .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
-                             .data = outgoing.data,
-                             .bytes = outgoing.bytes,
-                             .level = Level::accepted,
-                             .immediate = identity_.signature,
-                             .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
-                             .hint = hint(outgoing),
-                             .owner = ChannelOwner::collectives},
-                            operation);
+      channel.router.send({.peer = channel.peers[outgoing.peer],
+                           .channel = channel.number(),
+                           .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
+                           .data = outgoing.data,
+                           .bytes = outgoing.bytes,
+                           .level = Level::accepted,
+                           .immediate = identity_.signature,
+                           .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
+                           .hint = hint(outgoing),
+                           .owner = ChannelOwner::collectives},
+                          operation);
   if (status != Status::ok) return status;
   sends_.posted |= bit(index);
+  send_operations_[index & (kMaxWindow - 1)] = operation;
   ++sends_.in_flight;
   return status;
 }
 
 Status Execution::post(const Channel& channel, const Incoming& incoming, std::uint64_t index) {
   OperationId operation = kNoOperation;
-  const Status status = channel.endpoint.receive(
+  const Status status = channel.endpoint().receive(
       {.peer = channel.peers[incoming.peer],
        .channel = channel.number(),
        .tag = data_tag(channel.id, identity_.sequence, incoming.number),
@@ -239,8 +253,7 @@ std::optional<Failure> Execution::check(const Incoming& expected,
     return failure("receive from", expected.peer, completion.status);
   }
   if (completion.immediate != identity_.signature) {
-    return failure("a different collective, type, count or option at", expected.peer,
-                   Status::invalid_argument);
+    return failure(kDisagreement, expected.peer, Status::invalid_argument);
   }
   if (completion.message_bytes != expected.bytes) {
     return failure("a different length at", expected.peer, Status::invalid_argument);
@@ -272,12 +285,17 @@ std::optional<Failure> Execution::on_completion(const Mark& mark, const Completi
   return std::nullopt;
 }
 
-void Execution::cancel_receives(const Channel& channel) {
+void Execution::cancel(const Channel& channel, Lane& lane, const Operations& operations) {
   for (std::uint32_t i = 0; i < kMaxWindow; ++i) {
-    if ((receives_.posted & ~cancel_asked_ & bit(i)) == 0) continue;
-    if (channel.endpoint.cancel(receive_operations_[i]) == Status::again) return;
-    cancel_asked_ |= bit(i);
+    if ((lane.posted & ~lane.cancel_asked & bit(i)) == 0) continue;
+    if (channel.endpoint().cancel(operations[i]) == Status::again) return;
+    lane.cancel_asked |= bit(i);
   }
+}
+
+void Execution::cancel_operations(const Channel& channel) {
+  cancel(channel, receives_, receive_operations_);
+  cancel(channel, sends_, send_operations_);
 }
 
 }  // namespace hawser::coll

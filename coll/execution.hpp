@@ -36,6 +36,7 @@ class Execution {
   static constexpr std::uint32_t kMaxWindow = 64;
 
   struct Identity {
+    Rank rank = 0;  // the own one
     std::uint32_t slot = 0;
     std::uint32_t sequence = 0;
     std::uint32_t first_group = 0;
@@ -56,8 +57,15 @@ class Execution {
   [[nodiscard]] std::optional<Failure> on_completion(const Mark& mark,
                                                      const Completion& completion);
 
-  // Asks to cancel the receives that are still posted, each once, in several calls if need be.
-  void cancel_receives(const Channel& channel);
+  // Asks to cancel the operations that are still posted, each once, in several calls if need be.
+  // For a send its receiver decides: a receiver without a receive for it answers, even if its
+  // communicator is gone.
+  void cancel_operations(const Channel& channel);
+
+  // The sender of the first message that is missing. Nullopt if no receive waits for a message.
+  [[nodiscard]] std::optional<Rank> awaited() const noexcept;
+  [[nodiscard]] std::uint32_t sequence() const noexcept { return identity_.sequence; }
+  [[nodiscard]] std::uint64_t signature() const noexcept { return identity_.signature; }
 
   // True if the results are in place and the user's buffers are free.
   [[nodiscard]] bool finished() const noexcept;
@@ -73,6 +81,7 @@ class Execution {
     std::uint64_t base = 0;  // all entries below are done
     std::uint64_t posted = 0;
     std::uint64_t done = 0;
+    std::uint64_t cancel_asked = 0;
     std::uint32_t in_flight = 0;
 
     [[nodiscard]] bool is_done(std::uint64_t index) const noexcept;
@@ -81,6 +90,8 @@ class Execution {
       return base + ((bit - base) & (kMaxWindow - 1));
     }
   };
+
+  using Operations = std::array<OperationId, kMaxWindow>;
 
   [[nodiscard]] static std::uint64_t bit(std::uint64_t index) noexcept {
     return std::uint64_t{1} << (index & (kMaxWindow - 1));
@@ -97,11 +108,13 @@ class Execution {
                                                      bool& changed);
   [[nodiscard]] std::optional<Failure> post_sends(const Channel& channel, TurnBudget& budget,
                                                   bool& changed);
+  static void cancel(const Channel& channel, Lane& lane, const Operations& operations);
   [[nodiscard]] Status post(const Channel& channel, const Outgoing& outgoing, std::uint64_t index);
   [[nodiscard]] Status post(const Channel& channel, const Incoming& incoming, std::uint64_t index);
   [[nodiscard]] std::optional<Failure> check(const Incoming& expected,
                                              const Completion& completion) const;
-  [[nodiscard]] Failure failure(const char* what, Rank rank, Status status) const;
+  // An operation with rank `other` has failed.
+  [[nodiscard]] Failure failure(const char* what, Rank other, Status status) const;
 
   Identity identity_;
   std::optional<AnyPlan> plan_;
@@ -109,9 +122,9 @@ class Execution {
   Lane sends_;
   Lane receives_;
   std::uint64_t arrived_ = 0;  // received but not yet processed
-  std::uint64_t cancel_asked_ = 0;
   bool worth_a_look_ = false;  // something has changed, or was put off, since the last advance
-  std::array<OperationId, kMaxWindow> receive_operations_{};
+  Operations send_operations_{};
+  Operations receive_operations_{};
 };
 
 }  // namespace hawser::coll

@@ -2,8 +2,9 @@
 // The layout of channels, tags, signatures and groups (docs/internals/collective_plans.md).
 //
 //   channel    0x8000 | id mod 2^14
-//   tag        63..56 id / 2^14 | 55 abort | 54..32 message number | 31..0 sequence of the start
-//   immediate  of data: the signature of what was started
+//   tag        63..56 id / 2^14 | 55 control | 54..32 message number | 31..0 sequence of the start
+//              of control: the number is the kind, and an abort's sequence is 0
+//   immediate  of data, queries and their answers: the signature of what was started
 //              of an abort: 63..56 status | 55..32 rank | 31..8 reporter | 7..0 zero
 #pragma once
 
@@ -21,7 +22,8 @@ inline constexpr std::uint32_t kMaxCommunicators = 1u << 22;  // ids are below t
 inline constexpr std::uint32_t kMaxRanks = 65536;             // an endpoint has no more peers
 
 inline constexpr std::uint64_t kTagIdMask = 0xffull << 56;
-inline constexpr std::uint64_t kTagAbort = 1ull << 55;
+inline constexpr std::uint64_t kTagControl = 1ull << 55;
+inline constexpr unsigned kTagNumberShift = 32;
 inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
 
 [[nodiscard]] constexpr std::uint16_t channel_of(std::uint32_t id) noexcept {
@@ -36,11 +38,28 @@ inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
 // in order.
 [[nodiscard]] constexpr std::uint64_t data_tag(std::uint32_t id, std::uint32_t sequence,
                                                std::uint64_t number) noexcept {
-  return tag_base(id) | (number & kTagNumberMask) << 32 | sequence;
+  return tag_base(id) | (number & kTagNumberMask) << kTagNumberShift | sequence;
+}
+
+// Messages without payload about a collective or the whole communicator.
+enum class Control : std::uint8_t {
+  abort,
+  query,  // the sender awaits a message of this collective
+  done,   // answers a query: the sender has sent all its messages of this collective
+};
+
+[[nodiscard]] constexpr std::uint64_t control_tag(std::uint32_t id, Control control,
+                                                  std::uint32_t sequence) noexcept {
+  return kTagControl | data_tag(id, sequence, static_cast<std::uint64_t>(control));
+}
+
+// Requires a tag with kTagControl.
+[[nodiscard]] constexpr Control control_of(std::uint64_t tag) noexcept {
+  return static_cast<Control>((tag & ~kTagControl) >> kTagNumberShift & kTagNumberMask);
 }
 
 [[nodiscard]] constexpr std::uint64_t abort_tag(std::uint32_t id) noexcept {
-  return tag_base(id) | kTagAbort;
+  return control_tag(id, Control::abort, 0);
 }
 
 // The properties that must agree at all ranks. Their hash fits into a message's immediate.
@@ -50,13 +69,15 @@ struct Signature {
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
   bool to_root = false;       // of an all-reduce: only the root gets the result
+  bool in_place = false;      // of an all-to-all: its blocks are cut into pieces
   std::uint64_t count = 0;    // elements, or bytes if there is no type
   std::uint64_t options = 0;  // options that decide how data is cut into messages
 
   [[nodiscard]] constexpr std::uint64_t hash() const noexcept {
     const std::uint64_t words[] = {
-        static_cast<std::uint64_t>(to_root) << 24 | static_cast<std::uint64_t>(collective) << 16 |
-            static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(op),
+        static_cast<std::uint64_t>(in_place) << 25 | static_cast<std::uint64_t>(to_root) << 24 |
+            static_cast<std::uint64_t>(collective) << 16 | static_cast<std::uint64_t>(type) << 8 |
+            static_cast<std::uint64_t>(op),
         root, count, options};
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over words, with a final mix
     for (const std::uint64_t word : words) hash = (hash ^ word) * 0x100000001b3;
@@ -64,6 +85,10 @@ struct Signature {
     return hash * 0x9e3779b97f4a7c15;
   }
 };
+
+// Words for ranks whose signatures differ.
+inline constexpr const char* kDisagreement =
+    "a different collective, type, count, option or use in place at";
 
 // The first group number of a communicator, which counts up from it. Only timers depend on groups,
 // so an occasional overlap between two communicators does no harm.

@@ -70,7 +70,7 @@ class Plan {
   [[nodiscard]] virtual std::uint32_t groups() const noexcept = 0;
 
   // True if sends read only scratch memory, so that the result may be handed out while they are in
-  // flight.
+  // flight. Other ranks may still wait for them then, so the router flushes what it has posted.
   [[nodiscard]] virtual bool sends_scratch() const noexcept { return false; }
 
  protected:

@@ -24,8 +24,8 @@ void Revocation::listen(const Channel& channel, std::uint32_t index) {
   Listener& listener = listeners_[index];
   if (listener.posted || closed_) return;
   // The id's part of the tag must always match, because other communicators share the channel.
-  const std::uint64_t counts = index == kAborts ? kTagIdMask | kTagAbort : kTagIdMask;
-  const Status status = channel.endpoint.receive(
+  const std::uint64_t counts = index == kAborts ? kTagIdMask | kTagControl : kTagIdMask;
+  const Status status = channel.endpoint().receive(
       {.peer = kAnyPeer,
        .channel = channel.number(),
        .tag = abort_tag(channel.id),
@@ -49,7 +49,7 @@ void Revocation::tell(const Channel& channel) {
     // have given it up, so tell it, too.
     const bool dead = to == notice_.rank && is_peer_failure(notice_.status);
     OperationId operation = kNoOperation;
-    const Status status = channel.endpoint.send(
+    const Status status = channel.router.send(
         {.peer = channel.peers[to],
          .channel = channel.number(),
          .tag = abort_tag(channel.id),
@@ -92,13 +92,14 @@ std::optional<AbortNotice> Revocation::on_completion(const Mark& mark,
   }
   listeners_[mark.index].posted = !completion.released;
   if (mark.index != kAborts || completion.status != Status::ok || revoked_) return std::nullopt;
+  if (control_of(completion.tag) != Control::abort) return std::nullopt;
   return unpack_abort(completion.immediate);
 }
 
 void Revocation::cancel_listeners(const Channel& channel) {
   for (Listener& listener : listeners_) {
     if (!listener.posted || listener.cancel_asked) continue;
-    listener.cancel_asked = channel.endpoint.cancel(listener.operation) != Status::again;
+    listener.cancel_asked = channel.endpoint().cancel(listener.operation) != Status::again;
   }
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Spreads the news among the members of a communicator that it has failed.
 //
-// Every member keeps one receive posted, for the abort tag from any rank. A member is revoked when
-// it notices a failure itself, or by the first abort message. It then tells its neighbours: the
-// ranks at distances ±2^i. That graph has diameter log2(n). To cut off a member, as many ranks must
-// be dead as it has neighbours. Abort messages have no payload, only their immediate.
+// Every member keeps one receive posted, for control messages from any rank. A member is revoked
+// when it notices a failure itself, or by the first abort message. It then tells its neighbours:
+// the ranks at distances ±2^i. That graph has diameter log2(n). To cut off a member, as many ranks
+// must be dead as it has neighbours. Abort messages have no payload, only their immediate.
 //
 // A revoked member also keeps a receive without room posted, which takes all other messages of this
-// communicator. Sends to this member then end, rather than wait for receives that it has cancelled.
+// communicator. They hold nothing then, and sends to this member end, rather than wait for receives
+// that it has cancelled. When the communicator is destroyed, the router discards them (leftovers).
 #pragma once
 
 #include <array>
@@ -51,7 +52,7 @@ class Revocation {
     bool cancel_asked = false;
     OperationId operation = kNoOperation;
   };
-  static constexpr std::uint32_t kAborts = 0;      // index of the listener for abort messages
+  static constexpr std::uint32_t kAborts = 0;      // index of the listener for control messages
   static constexpr std::uint32_t kStragglers = 1;  // of the listener for all other messages
 
   [[nodiscard]] std::uint32_t listeners() const noexcept;

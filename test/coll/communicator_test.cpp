@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coll/communicator.hpp"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -144,6 +145,29 @@ TEST_CASE("communicator: a barrier holds everyone until the last has come") {
   });
 }
 
+TEST_CASE("communicator: a rank that stops polling at its result leaves no other rank waiting") {
+  for_each_seed(200, [](proto::Random& random) {
+    const auto ranks = static_cast<std::uint32_t>(2 + random.below(16));
+    const JobKind kind = random.below(2) == 0 ? JobKind::all_reduce : JobKind::barrier;
+    Job job({.kind = kind, .ranks = ranks, .count = 10}, random);
+    World world(ranks, {.seed = random.next(), .again = 0.2, .max_delay = 20});
+    for (auto& communicator : world.communicators) {
+      REQUIRE(job.start(*communicator) == Status::ok);
+    }
+    // These ranks stay alive: the network loses the messages of a killed one.
+    std::vector<std::uint32_t> awake(ranks);
+    std::iota(awake.begin(), awake.end(), 0u);
+    for (int turns = 0; !awake.empty(); ++turns) {
+      REQUIRE(turns < 100'000);
+      const auto at = awake.begin() + static_cast<std::ptrdiff_t>(random.below(awake.size()));
+      const std::uint32_t rank = *at;
+      world.routers[rank]->progress();
+      if (world.communicators[rank]->test(job.request(rank)) == Status::ok) awake.erase(at);
+    }
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) CHECK(job.wrong(rank) == "");
+  });
+}
+
 TEST_CASE("communicator: refuses arguments out of range and goes on") {
   proto::Random random(1);
   Job job({.kind = JobKind::all_gather, .ranks = 3, .count = 100}, random);
@@ -238,26 +262,40 @@ TEST_CASE("communicator: hostile limits make it slow and not wrong") {
   });
 }
 
+struct Disagreement {
+  std::uint32_t ranks = 3;
+  const char* named = "a different";  // words of the text of a rank that notices it
+  bool seen_in_time = true;           // some rank notices it before its collective ends
+};
+
 // Every rank learns that the ranks disagree, instead of computing nonsense or hanging.
 template <typename Start>
-void disagree(Start&& start) {
-  World world(3, {.max_delay = 3});
+void disagree(Start&& start, const Disagreement& expected = {}) {
+  World world(expected.ranks, {.max_delay = 3});
   proto::Random random(1);
-  std::array<Request, 3> requests;
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+  std::vector<Request> requests(expected.ranks);
+  for (std::uint32_t rank = 0; rank < expected.ranks; ++rank) {
     REQUIRE(start(rank, *world.communicators[rank], requests[rank]) == Status::ok);
   }
+  REQUIRE(world.run_until(random, [&] {
+    return std::all_of(world.communicators.begin(), world.communicators.end(),
+                       [](const auto& one) { return one->failure() != nullptr; });
+  }));
   REQUIRE(world.settle(random));
   int failed = 0;
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+  int texts = 0;
+  for (std::uint32_t rank = 0; rank < expected.ranks; ++rank) {
     // A rank that saw nothing wrong may have finished before it learned of the disagreement.
     failed += world.communicators[rank]->test(requests[rank]) == Status::invalid_argument ? 1 : 0;
     CHECK(world.communicators[rank]->test(requests[rank]) != Status::again);
-    REQUIRE(world.communicators[rank]->failure() != nullptr);
+    CHECK(world.communicators[rank]->released(requests[rank]));
     CHECK(world.communicators[rank]->failure()->status == Status::invalid_argument);
-    CHECK_FALSE(world.communicators[rank]->failure()->text.empty());
+    const std::string& text = world.communicators[rank]->failure()->text;
+    CHECK_FALSE(text.empty());
+    texts += text.find(expected.named) != std::string::npos ? 1 : 0;
   }
-  CHECK(failed > 0);
+  if (expected.seen_in_time) CHECK(failed > 0);
+  CHECK(texts > 0);
 }
 
 TEST_CASE("communicator: ranks that disagree fail with a typed error") {
@@ -286,6 +324,18 @@ TEST_CASE("communicator: ranks that disagree fail with a typed error") {
       return one.all_to_all(buffer.data(), buffer.data(), 10, request);
     });
   }
+  SECTION("in place") {
+    for (const std::uint64_t bytes : {std::uint64_t{10}, std::uint64_t{600'000}}) {
+      std::vector<std::byte> in(3 * bytes);
+      std::vector<std::vector<std::byte>> out(3, in);
+      disagree(
+          [&](std::uint32_t rank, Communicator& one, Request& request) {
+            return one.all_to_all(rank == 1 ? out[rank].data() : in.data(), out[rank].data(), bytes,
+                                  request);
+          },
+          {.named = "use in place"});
+    }
+  }
   SECTION("lengths") {
     static constexpr std::array<coll::Segment, 3> some{{{0, 10}, {10, 10}, {20, 10}}};
     static constexpr std::array<coll::Segment, 3> others{{{0, 11}, {11, 11}, {22, 10}}};
@@ -295,6 +345,116 @@ TEST_CASE("communicator: ranks that disagree fail with a typed error") {
                               request);
     });
   }
+}
+
+constexpr auto kSum = ReduceOp::sum;
+constexpr auto kFloat = DataType::f32;
+
+TEST_CASE("communicator: a root that differs is found although no receive shows it") {
+  std::array<std::byte, 4096> buffer{};
+  std::vector<std::byte> large(300'000);
+  for (const std::uint32_t ranks : {2u, 3u, 5u}) {
+    INFO(ranks << " ranks");
+    const auto root = [](std::uint32_t rank) { return rank == 1 ? 1u : 0u; };
+    // Small messages of a root are accepted before anybody looks at them.
+    disagree(
+        [&](std::uint32_t rank, Communicator& one, Request& request) {
+          return one.broadcast(buffer.data(), 100, root(rank), request);
+        },
+        {.ranks = ranks, .seen_in_time = false});
+    disagree(
+        [&](std::uint32_t rank, Communicator& one, Request& request) {
+          return one.broadcast(large.data(), large.size(), root(rank), request);
+        },
+        {.ranks = ranks, .seen_in_time = false});
+    disagree(
+        [&](std::uint32_t rank, Communicator& one, Request& request) {
+          return one.reduce(buffer.data(), buffer.data(), 100, kFloat, kSum, root(rank), request);
+        },
+        {.ranks = ranks});
+  }
+  // Each of the two awaits a message of the other.
+  disagree(
+      [&](std::uint32_t rank, Communicator& one, Request& request) {
+        if (rank == 0) return one.broadcast(buffer.data(), 100, 1, request);
+        return one.reduce(buffer.data(), buffer.data(), 25, kFloat, kSum, 1, request);
+      },
+      {.ranks = 2});
+}
+
+TEST_CASE("communicator: a count of 0 at one rank only is found") {
+  std::array<std::byte, 4096> buffer{};
+  for (const std::uint32_t ranks : {2u, 3u, 5u}) {
+    for (const std::uint64_t other : {std::uint64_t{0}, std::uint64_t{16}}) {
+      INFO(ranks << " ranks, rank 1 has " << other);
+      const auto count = [other](std::uint32_t rank) { return rank == 1 ? other : 16 - other; };
+      const auto check = [&](auto&& start) {
+        disagree([&](std::uint32_t rank, Communicator& one,
+                     Request& request) { return start(one, count(rank), request); },
+                 {.ranks = ranks, .seen_in_time = false});
+      };
+      void* const data = buffer.data();
+      check([&](Communicator& one, std::uint64_t n, Request& request) {
+        return one.all_reduce(data, data, n, kFloat, kSum, request);
+      });
+      check([&](Communicator& one, std::uint64_t n, Request& request) {
+        return one.reduce(data, data, n, kFloat, kSum, 0, request);
+      });
+      check([&](Communicator& one, std::uint64_t n, Request& request) {
+        return one.broadcast(data, n, 0, request);
+      });
+      check([&](Communicator& one, std::uint64_t n, Request& request) {
+        return one.all_gather(buffer.data() + 1024, data, n, request);
+      });
+    }
+  }
+}
+
+TEST_CASE("communicator: a segment that is empty at one end only is found at either end") {
+  static constexpr std::array<coll::Segment, 3> full{{{0, 10}, {10, 10}, {20, 10}}};
+  static constexpr std::array<coll::Segment, 3> less{{{0, 0}, {10, 10}, {20, 10}}};
+  std::array<std::byte, 64> in{};
+  std::array<std::byte, 64> out[3];
+  for (const bool sends_less : {false, true}) {
+    disagree(
+        [&](std::uint32_t rank, Communicator& one, Request& request) {
+          const bool differs = rank == 1;
+          return one.all_to_all_v(in.data(), differs && sends_less ? less : full, out[rank].data(),
+                                  differs && !sends_less ? less : full, request);
+        },
+        {.seen_in_time = false});
+  }
+}
+
+TEST_CASE("communicator: ranks that come late are not taken for ranks that disagree") {
+  for_each_seed(6, [](proto::Random& random) {
+    constexpr std::uint32_t kRanks = 4;
+    constexpr std::size_t kJobs = 6;
+    std::vector<Job> jobs;
+    World world(kRanks,
+                {.seed = random.next(),
+                 .again = 0.1,
+                 .max_delay = 30,
+                 .unexpected_bytes = random.below(2) * 5000},
+                {.chunk_bytes = 512, .pipeline = 2, .max_active = 2});
+    for (std::size_t i = 0; i < kJobs; ++i)
+      jobs.emplace_back(draw_job(random, kRanks, 20'000), random);
+    std::array<std::size_t, kRanks> started{};
+    for (std::size_t i = 0; i < kJobs * kRanks; ++i) {
+      auto rank = static_cast<std::uint32_t>(random.below(kRanks));
+      while (started[rank] == kJobs) rank = (rank + 1) % kRanks;
+      REQUIRE(jobs[started[rank]++].start(*world.communicators[rank]) == Status::ok);
+      const std::uint64_t steps = random.below(kRanks * 20'000);
+      for (std::uint64_t step = 0; step < steps; ++step) world.step(random);
+    }
+    REQUIRE(world.settle(random));
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      CHECK(world.communicators[rank]->failure() == nullptr);
+      for (const Job& job : jobs) CHECK(job.wrong(rank) == "");
+    }
+    CHECK(world.network.unmatched() == 0);
+    CHECK(world.network.complaints().empty());
+  });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <vector>
 
 #include "test/coll/job.hpp"
@@ -99,8 +100,10 @@ TEST_CASE("router: a communicator that goes leaves nothing behind") {
 TEST_CASE("router: a communicator destroyed in the middle aborts at the others") {
   for_each_seed(40, [](proto::Random& random) {
     Job job({.kind = JobKind::all_reduce, .ranks = 5, .count = 5000}, random);
-    World world(5, {.seed = random.next(), .max_delay = 10, .unexpected_bytes = 0},
-                {.chunk_bytes = 256, .small_bytes = 0});
+    World world(
+        5,
+        {.seed = random.next(), .max_delay = 10, .unexpected_bytes = random.below(2) * 1'000'000},
+        {.chunk_bytes = 256, .small_bytes = 0});
     for (std::uint32_t rank = 0; rank < 5; ++rank) {
       if (rank != 2) REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
     }
@@ -117,8 +120,91 @@ TEST_CASE("router: a communicator destroyed in the middle aborts at the others")
       CHECK(world.communicators[rank]->failure()->rank == 0);
       CHECK(world.communicators[rank]->failure()->status == Status::cancelled);
     }
+    // Whatever was sent to the destroyed one ends, and its endpoint keeps nothing.
+    REQUIRE(world.run_until(random, [&] {
+      for (std::uint32_t rank = 1; rank < 5; ++rank) {
+        if (!world.communicators[rank]->idle()) return false;
+        if (!world.communicators[rank]->released(job.request(rank))) return false;
+      }
+      return world.routers[0]->quiet() && world.network.unmatched() == 0;
+    }));
+    CHECK(world.network.operations_pending(0) == 0);
     CHECK(world.network.complaints().empty());
   });
+}
+
+TEST_CASE("router: a member may replace its communicator before others know of the failure") {
+  for_each_seed(40, [](proto::Random& random) {
+    constexpr std::uint32_t kDead = 4;
+    Job job({.kind = JobKind::all_to_all, .ranks = 5, .count = 5000}, random);
+    Job after({.kind = JobKind::all_reduce, .ranks = 4, .count = 5000}, random);
+    std::vector<std::unique_ptr<coll::Communicator>> next(4);
+    World world(
+        5,
+        {.seed = random.next(), .max_delay = 30, .unexpected_bytes = random.below(2) * 1'000'000},
+        {.chunk_bytes = 256, .pipeline = 2, .small_bytes = 0});
+    const auto replace = [&](std::uint32_t rank) {
+      world.communicators[rank].reset();
+      coll::CommunicatorConfig config = world.config(rank, 8);
+      config.peers.resize(4);
+      next[rank] = std::make_unique<coll::Communicator>(*world.routers[rank], config);
+      REQUIRE(after.start(*next[rank]) == Status::ok);
+    };
+    world.kill(kDead);
+    for (std::uint32_t rank = 0; rank < 4; ++rank) {
+      REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
+    }
+    REQUIRE(world.run_until(random, [&] { return world.communicators[0]->failure() != nullptr; }));
+    replace(0);
+    for (std::uint32_t rank = 1; rank < 4; ++rank) {
+      REQUIRE(world.run_until(random, [&] {
+        return world.communicators[rank]->failure() != nullptr &&
+               world.communicators[rank]->released(job.request(rank));
+      }));
+      CHECK(world.communicators[rank]->failure()->rank == kDead);
+      replace(rank);
+    }
+    REQUIRE(world.run_until(random, [&] {
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        if (next[rank]->test(after.request(rank)) != Status::ok) return false;
+      }
+      return world.network.unmatched() == 0;
+    }));
+    for (std::uint32_t rank = 0; rank < 4; ++rank) CHECK(after.wrong(rank) == "");
+    CHECK(world.network.complaints().empty());
+    for (auto& one : next) one.reset();
+  });
+}
+
+TEST_CASE("router: an abort that comes after a healthy communicator's end is discarded") {
+  proto::Random random(4);
+  World world(3, {.max_delay = 10});
+  world.communicators[0].reset();
+  world.communicators[1]->abort(2, Status::peer_closed);
+  for (int i = 0; i < 500; ++i) world.step(random);
+  CHECK(world.network.unmatched() > 0);
+  REQUIRE(world.run_until(random, [&] { return world.network.unmatched() == 0; }));
+  REQUIRE(world.run_until(random, [&] { return world.routers[0]->quiet(); }));
+}
+
+TEST_CASE("router: looks come at doubling distances while it is idle and rarely while it is busy") {
+  using coll::LookSchedule;
+  LookSchedule looks;
+  std::vector<std::uint64_t> at;
+  for (std::uint64_t turn = 1; turn <= 300'000; ++turn) {
+    if (looks.count_turn(false, 0)) at.push_back(turn);
+  }
+  CHECK(at ==
+        std::vector<std::uint64_t>{4096, 8192, 16'384, 32'768, 65'536, 131'072, 196'608, 262'144});
+  (void)looks.count_turn(true, 0);
+  at.clear();
+  for (std::uint64_t turn = 1; turn <= 150'000; ++turn) {
+    if (looks.count_turn(true, 0)) at.push_back(turn);
+  }
+  REQUIRE(at.size() == 2);
+  CHECK(at[1] - at[0] == LookSchedule::kMostBetween);
+  // A wait of 100 ms in vain is long enough.
+  CHECK(looks.count_turn(false, 100'000'000));
 }
 
 TEST_CASE("router: its destructor ends what is pending by closing the endpoint") {
@@ -146,6 +232,7 @@ TEST_CASE("router: wait lets the others go on and comes back with the result") {
   };
   CHECK(world.communicators[1]->wait(job.request(1)) == Status::ok);
   CHECK(job.wrong(1) == "");
+  world.network.on_wait = nullptr;  // a router's destructor waits, too, when others have gone
 }
 
 }  // namespace

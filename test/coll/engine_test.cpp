@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives over whole engines and memory NICs: in one thread, in one thread per rank, with
 // faults, at hostile limits, and when a rank falls silent.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -140,6 +142,91 @@ TEST_CASE("engine: a rank that falls silent is named by all others") {
     for (const Job& job : jobs) {
       CHECK(world.communicators[rank]->test(job.request(rank)) == failure->status);
       CHECK(world.communicators[rank]->released(job.request(rank)));
+    }
+  }
+}
+
+// The result of a rank may come with the very turn that posts its last message. No other turn of
+// this rank follows, so the message must have left.
+TEST_CASE("engine: a rank that stops polling at its result leaves no other rank waiting") {
+  proto::Random random(5);
+  for (std::uint32_t ranks = 2; ranks <= 9; ++ranks) {
+    EngineWorld world({.ranks = ranks});
+    std::vector<Job> jobs;
+    jobs.emplace_back(JobShape{.kind = JobKind::all_gather, .ranks = ranks, .count = 10}, random);
+    run(world, jobs);  // makes the sessions
+    for (const JobKind kind : {JobKind::all_reduce, JobKind::barrier}) {
+      for (std::uint32_t last = 0; last < ranks; ++last) {
+        check_quiet(world);
+        INFO(ranks << " ranks, rank " << last << " comes last");
+        Job job({.kind = kind, .ranks = ranks, .count = 10}, random);
+        std::vector<bool> awake(ranks, true);
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          if (rank != last) REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
+        }
+        for (int i = 0; i < 100; ++i) {
+          for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            if (rank != last) world.routers[rank]->progress();
+          }
+        }
+        REQUIRE(job.start(*world.communicators[last]) == Status::ok);
+        REQUIRE(run_until(world, awake, [&] {
+          for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+            awake[rank] = world.communicators[rank]->test(job.request(rank)) == Status::again;
+          }
+          return std::none_of(awake.begin(), awake.end(), [](bool one) { return one; });
+        }));
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) CHECK(job.wrong(rank) == "");
+      }
+    }
+  }
+}
+
+// The receiver grants nothing of the long messages, and its endpoint would keep the short ones.
+TEST_CASE("engine: sends to a destroyed communicator end and leave nothing at its endpoint") {
+  for (const unsigned threads : {0u, 1u}) {
+    for (const std::uint64_t count : {std::uint64_t{1000}, std::uint64_t{2'000'000}}) {
+      proto::Random random(6);
+      std::vector<Job> jobs;
+      jobs.emplace_back(JobShape{.kind = JobKind::barrier, .ranks = 3}, random);
+      Job job({.kind = JobKind::all_gather, .ranks = 3, .count = count}, random);
+      EngineWorld world({.ranks = 3, .threads = threads});
+      run(world, jobs);
+      world.communicators[2]->abort(2, Status::cancelled);
+      world.communicators[2].reset();
+      REQUIRE(job.start(*world.communicators[1]) == Status::ok);  // it has not heard yet
+      const std::vector<bool> awake(3, true);
+      REQUIRE(run_until(world, awake, [&] {
+        for (std::uint32_t rank = 0; rank < 2; ++rank) {
+          if (!world.communicators[rank]->idle()) return false;
+        }
+        return world.communicators[1]->released(job.request(1)) && world.routers[2]->quiet() &&
+               world.endpoint(2).stats().unexpected_bytes_held == 0;
+      }));
+      CHECK(world.communicators[1]->failure()->rank == 2);
+    }
+  }
+}
+
+TEST_CASE("engine: ranks that disagree without a message fail with a typed error") {
+  for (const unsigned threads : {0u, 1u}) {
+    for (const bool empty : {false, true}) {
+      INFO(threads << " engine threads, " << (empty ? "count 0" : "other root"));
+      std::array<float, 8> data{};
+      std::array<coll::Request, 2> requests;
+      EngineWorld world({.ranks = 2, .threads = threads});
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        const std::uint64_t count = empty && rank == 1 ? 0 : data.size();
+        const std::uint32_t root = empty ? 0 : rank;
+        REQUIRE(world.communicators[rank]->reduce(data.data(), data.data(), count,
+                                                  coll::DataType::f32, coll::ReduceOp::sum, root,
+                                                  requests[rank]) == Status::ok);
+      }
+      REQUIRE(run_until(world, {true, true}, [&] {
+        return world.communicators[0]->failure() != nullptr &&
+               world.communicators[1]->failure() != nullptr;
+      }));
+      CHECK(world.communicators[0]->test(requests[0]) == Status::invalid_argument);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "test/coll/job.hpp"
@@ -233,8 +234,27 @@ TEST_CASE("revocation: a closed endpoint fails its own communicator and names it
   REQUIRE(world.communicators[1]->failure() != nullptr);
   CHECK(world.communicators[1]->failure()->rank == 1);
   CHECK(world.communicators[1]->failure()->status == Status::endpoint_closed);
+  CHECK(world.communicators[1]->failure()->text.find("endpoint_closed at rank 1") !=
+        std::string::npos);
   CHECK(world.communicators[1]->released(job.request(1)));
   CHECK(world.communicators[1]->idle());
+}
+
+TEST_CASE("revocation: every member names the rank whose endpoint an abort calls closed") {
+  proto::Random random(1);
+  std::vector<Job> jobs;
+  World world(6, {.max_delay = 10});
+  jobs.emplace_back(long_job(JobKind::all_gather, 6, 0), random);
+  start(world, jobs[0]);
+  world.communicators[5]->abort(3, Status::endpoint_closed);
+  REQUIRE(world.run_until(random, [&] { return all_know(world); }));
+  REQUIRE(world.settle(random));
+  for (std::uint32_t rank = 0; rank < 6; ++rank) {
+    INFO("rank " << rank);
+    CHECK(world.communicators[rank]->failure()->rank == 3);
+    CHECK(world.communicators[rank]->failure()->status == Status::endpoint_closed);
+    CHECK(world.communicators[rank]->failure()->text.find("rank 3: endpoint_closed") == 0);
+  }
 }
 
 TEST_CASE("revocation: other communicators over the same endpoints don't notice") {

@@ -46,8 +46,7 @@ class LoopbackEndpoint final : public EndpointDouble {
         std::count_if(node.pending.begin(), node.pending.end(), [other](const auto& one) {
           return one->kind == OperationKind::send && one->other == other;
         });
-    if (network_.chance(network_.options_.again) ||
-        node.operations >= network_.options_.max_operations ||
+    if (is_refused(node) ||
         static_cast<std::size_t>(to_peer) >= network_.options_.max_messages_per_peer) {
       return Status::again;
     }
@@ -57,16 +56,12 @@ class LoopbackEndpoint final : public EndpointDouble {
     one->send = request;
     operation = one->id;
     network_.most_sends_ = std::max(network_.most_sends_, ++node.sends);
-    auto& queue = network_.flying_[index_ * network_.nodes_.size() + other];
-    std::uint64_t arrives_at = network_.now_ + network_.delay();
-    if (!queue.empty()) arrives_at = std::max(arrives_at, queue.back().arrives_at);
-    queue.push_back({.send = one, .arrives_at = arrives_at});
+    node.queued.push_back(one);
     return Status::ok;
   }
 
   [[nodiscard]] Status receive(const ReceiveRequest& request, OperationId& operation) override {
     const PeerId peer = request.peer;
-    const std::uint64_t bytes = request.bytes;
     auto& node = network_.nodes_[index_];
     const std::size_t other =
         peer == kAnyPeer ? LoopbackNetwork::kAny : network_.index_of(index_, peer);
@@ -74,19 +69,9 @@ class LoopbackEndpoint final : public EndpointDouble {
       return Status::unknown_peer;
     }
     if (node.closed) return Status::endpoint_closed;
-    if (network_.chance(network_.options_.again) ||
-        node.operations >= network_.options_.max_operations) {
-      return Status::again;
-    }
-    auto one = accept(OperationKind::receive, other, request.channel, request.tag, bytes);
-    one->mask = ~request.ignore;
-    one->target = static_cast<std::byte*>(request.data);
-    one->receive = request;
-    one->before.assign(one->target, one->target + bytes);
-    std::fill_n(one->target, bytes, kJunk);
-    one->hash = hash_of(one->target, bytes);
+    if (is_refused(node)) return Status::again;
+    const auto one = accept_receive(request, other);
     operation = one->id;
-    network_.most_receives_ = std::max(network_.most_receives_, node.operations - node.sends);
     for (auto at = node.unexpected.begin(); at != node.unexpected.end(); ++at) {
       if (!matches(*one, *at->send)) continue;
       if (at->stored) node.unexpected_bytes -= at->payload.size();
@@ -102,7 +87,10 @@ class LoopbackEndpoint final : public EndpointDouble {
     auto& node = network_.nodes_[index_];
     for (const auto& one : node.pending) {
       if (one->id != operation) continue;
-      if (one->kind != OperationKind::receive) return Status::unknown_operation;
+      if (one->kind == OperationKind::send) {
+        network_.cancels_.emplace(network_.now_ + network_.delay(), one);
+        return Status::ok;
+      }
       node.receives.remove(one);
       network_.end(one, Status::cancelled, network_.delay());
       return Status::ok;
@@ -113,7 +101,60 @@ class LoopbackEndpoint final : public EndpointDouble {
     return Status::unknown_operation;
   }
 
+  [[nodiscard]] Status probe(const ProbeRequest& request, Envelope& envelope) override {
+    const auto found = find(request);
+    if (found == network_.nodes_[index_].unexpected.end()) return Status::again;
+    envelope = envelope_of(*found);
+    return Status::ok;
+  }
+
+  [[nodiscard]] Status claim(const ProbeRequest& request, Envelope& envelope,
+                             MessageId& message) override {
+    auto& node = network_.nodes_[index_];
+    const auto found = find(request);
+    if (found == node.unexpected.end()) return Status::again;
+    envelope = envelope_of(*found);
+    message = MessageId{network_.next_message_++};
+    node.claimed.emplace(message, std::move(*found));
+    node.unexpected.erase(found);
+    return Status::ok;
+  }
+
+  [[nodiscard]] Status receive_claimed(MessageId message, const ClaimedRequest& request,
+                                       OperationId& operation) override {
+    auto& node = network_.nodes_[index_];
+    const auto found = node.claimed.find(message);
+    if (found == node.claimed.end()) return Status::unknown_operation;
+    if (node.closed) return Status::endpoint_closed;
+    if (is_refused(node)) return Status::again;
+    const auto& send = *found->second.send;
+    if (!found->second.stored && send.ended) return Status::unknown_operation;
+    const auto one = accept_receive({.channel = send.channel,
+                                     .tag = send.tag,
+                                     .data = request.data,
+                                     .bytes = request.bytes,
+                                     .user_data = request.user_data,
+                                     .hint = request.hint},
+                                    send.owner);
+    operation = one->id;
+    if (found->second.stored) node.unexpected_bytes -= found->second.payload.size();
+    network_.match(one, found->second);
+    node.claimed.erase(found);
+    return Status::ok;
+  }
+
+  [[nodiscard]] Status put_back(MessageId message) override {
+    auto& node = network_.nodes_[index_];
+    auto found = node.claimed.extract(message);
+    if (found.empty()) return Status::unknown_operation;
+    node.unexpected.push_front(std::move(found.mapped()));
+    return Status::ok;
+  }
+
+  void flush() override { network_.leave(index_); }
+
   std::size_t poll(std::span<Completion> completions) override {
+    network_.leave(index_);
     network_.tick();
     auto& node = network_.nodes_[index_];
     std::size_t count = 0;
@@ -127,6 +168,7 @@ class LoopbackEndpoint final : public EndpointDouble {
   }
 
   std::size_t wait(std::span<Completion> completions, std::uint64_t) override {
+    network_.leave(index_);
     if (network_.on_wait) network_.on_wait(index_);
     return poll(completions);
   }
@@ -146,6 +188,47 @@ class LoopbackEndpoint final : public EndpointDouble {
   }
 
  private:
+  using Node = LoopbackNetwork::Node;
+
+  bool is_refused(const Node& node) {
+    return network_.chance(network_.options_.again) ||
+           node.operations >= network_.options_.max_operations;
+  }
+
+  std::list<LoopbackNetwork::Message>::iterator find(const ProbeRequest& request) {
+    auto& unexpected = network_.nodes_[index_].unexpected;
+    LoopbackNetwork::Operation wanted;
+    wanted.other =
+        request.peer == kAnyPeer ? LoopbackNetwork::kAny : network_.index_of(index_, request.peer);
+    wanted.channel = request.channel;
+    wanted.tag = request.tag;
+    wanted.mask = ~request.ignore;
+    return std::find_if(unexpected.begin(), unexpected.end(),
+                        [&](const auto& one) { return matches(wanted, *one.send); });
+  }
+
+  Envelope envelope_of(const LoopbackNetwork::Message& message) {
+    const auto& send = *message.send;
+    return {.peer = network_.peer(index_, send.owner),
+            .tag = send.tag,
+            .bytes = send.bytes,
+            .immediate = send.send.immediate};
+  }
+
+  LoopbackNetwork::OperationPointer accept_receive(const ReceiveRequest& request,
+                                                   std::size_t other) {
+    auto one = accept(OperationKind::receive, other, request.channel, request.tag, request.bytes);
+    one->mask = ~request.ignore;
+    one->target = static_cast<std::byte*>(request.data);
+    one->receive = request;
+    one->before.assign(one->target, one->target + request.bytes);
+    std::fill_n(one->target, request.bytes, kJunk);
+    one->hash = hash_of(one->target, request.bytes);
+    const auto& node = network_.nodes_[index_];
+    network_.most_receives_ = std::max(network_.most_receives_, node.operations - node.sends);
+    return one;
+  }
+
   LoopbackNetwork::OperationPointer accept(OperationKind kind, std::size_t other,
                                            std::uint16_t channel, std::uint64_t tag,
                                            std::uint64_t bytes) {
@@ -200,9 +283,21 @@ void LoopbackNetwork::complain(const std::string& text) {
   if (complaints_.size() < 20) complaints_.push_back(text);
 }
 
+// Lets the queued messages of an endpoint leave, in order.
+void LoopbackNetwork::leave(std::size_t index) {
+  for (const OperationPointer& send : nodes_[index].queued) {
+    auto& queue = flying_[index * nodes_.size() + send->other];
+    std::uint64_t arrives_at = now_ + delay();
+    if (!queue.empty()) arrives_at = std::max(arrives_at, queue.back().arrives_at);
+    queue.push_back({.send = send, .arrives_at = arrives_at});
+  }
+  nodes_[index].queued.clear();
+}
+
 void LoopbackNetwork::tick() {
   ++now_;
   deliver_arrivals();
+  decide_cancels();
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i].alive && !nodes_[i].closed) fail_operations(i);
   }
@@ -215,6 +310,25 @@ void LoopbackNetwork::deliver_arrivals() {
       queue.pop_front();
       arrive(std::move(message));
     }
+  }
+}
+
+// The receiver of a send decides whether to cancel it: not once it is matched, claimed or stored. A
+// dead or closed receiver does not answer.
+void LoopbackNetwork::decide_cancels() {
+  while (!cancels_.empty() && cancels_.begin()->first <= now_) {
+    const OperationPointer send = cancels_.extract(cancels_.begin()).mapped();
+    Node& node = nodes_[send->other];
+    if (send->ended || !node.alive || node.closed) continue;
+    const auto is_claimed = [&](const auto& one) { return one.second.send == send; };
+    if (std::any_of(node.claimed.begin(), node.claimed.end(), is_claimed)) continue;
+    const auto is_it = [&](const Message& one) { return one.send == send; };
+    const auto at = std::find_if(node.unexpected.begin(), node.unexpected.end(), is_it);
+    if (at != node.unexpected.end()) {
+      if (at->stored) continue;
+      node.unexpected.erase(at);
+    }
+    end(send, Status::cancelled, delay());
   }
 }
 
@@ -297,6 +411,7 @@ void LoopbackNetwork::check_groups() {
 void LoopbackNetwork::kill(std::size_t index) {
   nodes_[index].alive = false;
   nodes_[index].killed_at = now_;
+  nodes_[index].queued.clear();
   for (std::size_t other = 0; other < nodes_.size(); ++other) {
     flying_[index * nodes_.size() + other].clear();
     // Remove its unfinished sends, whose payload is gone with it.

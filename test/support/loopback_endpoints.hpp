@@ -2,11 +2,12 @@
 // A naive model of hawser::Endpoint for tests of the layers above it: N endpoints in one process
 // and one thread, in virtual time (a tick per poll), with one seed for everything.
 //
-// The model keeps the contract as loosely as it may. Completions come after random delays and in
-// random order. Calls return `again` at random. Unexpected payload beyond a limit stays with its
-// sender. The model also checks its user: a send's bytes must not change before its completion,
-// nobody may write to a posted receive's buffer, and hints must add up. The buffer holds junk
-// meanwhile, so that reading it early shows. The model collects complaints for the test to check.
+// The model keeps the contract as loosely as it may. A message leaves with its endpoint's next poll
+// or flush. Completions come after random delays and in random order. Calls return `again` at
+// random. Unexpected payload beyond a limit stays with its sender. The model also checks its user:
+// a send's bytes must not change before its completion, nobody may write to a posted receive's
+// buffer, and hints must add up. The buffer holds junk meanwhile, so that reading it early shows.
+// The model collects complaints for the test to check.
 #pragma once
 
 #include <cstdint>
@@ -111,9 +112,11 @@ class LoopbackNetwork {
     bool alive = true;
     bool closed = false;
     std::uint64_t killed_at = 0;
+    std::vector<OperationPointer> queued{};  // sends that have not left
     std::list<OperationPointer> pending{};   // no final completion is scheduled yet
     std::list<OperationPointer> receives{};  // unmatched, in order of posting
     std::list<Message> unexpected{};         // in order of arrival
+    std::map<MessageId, Message> claimed{};
     std::uint64_t unexpected_bytes = 0;
     std::multimap<std::uint64_t, Ending> endings{};  // by due time
     std::map<std::uint32_t, Group> groups{};
@@ -125,10 +128,12 @@ class LoopbackNetwork {
   [[nodiscard]] std::size_t index_of(std::size_t from, PeerId peer) const;
   [[nodiscard]] bool chance(double probability);
   [[nodiscard]] std::uint64_t delay();
+  void leave(std::size_t index);
   void tick();
   void deliver_arrivals();
   void arrive(Message&& message);
   void match(const OperationPointer& receive, Message& message);
+  void decide_cancels();
   void count_group(const Operation& receive, const Operation& send);
   void fail_operations(std::size_t index);
   [[nodiscard]] bool noticed_dead(const Operation& operation) const;
@@ -141,8 +146,10 @@ class LoopbackNetwork {
   std::mt19937_64 random_;
   std::uint64_t now_ = 0;
   std::uint64_t next_operation_ = 1;
+  std::uint64_t next_message_ = 1;
   std::vector<Node> nodes_;
-  std::vector<std::deque<Message>> flying_;  // [from * n + to], in order
+  std::vector<std::deque<Message>> flying_;                 // [from * n + to], in order
+  std::multimap<std::uint64_t, OperationPointer> cancels_;  // of sends, by the time of the decision
   std::vector<std::string> complaints_;
   std::size_t most_sends_ = 0;
   std::size_t most_receives_ = 0;

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds ranks that have started different collectives although no receive shows it.
+//
+// A message carries its sender's signature, and the receive that it matches compares that. Two
+// cases are left. A message has no receive, as when both ranks are roots of a broadcast. Or a rank
+// awaits a message that nobody sends, as when both are roots of a reduce, or if the count is 0 at
+// one of them. Whenever the router looks, a rank therefore does two things:
+//
+// 1. It probes for unmatched messages. A message is early if this rank has not started its
+//    collective yet. Otherwise it must belong to a running collective, with the same signature.
+// 2. If the oldest collective awaits a message, it sends its sender a query with the signature.
+//    The asked rank compares that with what it has started itself. If it has sent all its messages,
+//    it answers that it is done. A message that is still missing at the next look never comes.
+//
+// Waits point to earlier entries of the common order, so some rank of those that wait asks one that
+// disagrees. Queries and answers are empty. They arrive where abort messages do.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "coll/channel.hpp"
+
+namespace hawser::coll {
+
+class Agreement {
+ public:
+  // A collective that has started here and is not complete.
+  struct Running {
+    std::uint32_t sequence = 0;
+    std::uint64_t signature = 0;
+    std::optional<Rank> awaits{};  // the sender of the first message that is missing
+  };
+  struct Disagreement {
+    std::uint32_t sequence = 0;
+    Rank rank = 0;
+  };
+
+  // The next collective starts here. Returns its sequence number.
+  std::uint32_t start(std::uint64_t signature) noexcept;
+
+  // Both functions want all running collectives, oldest first, and return what they have found.
+  [[nodiscard]] std::optional<Disagreement> look(const Channel& channel,
+                                                 std::span<const Running> running);
+  // A query or an answer has arrived.
+  [[nodiscard]] std::optional<Disagreement> on_arrival(const Channel& channel,
+                                                       const Completion& completion,
+                                                       std::span<const Running> running);
+
+  // A query or an answer of this rank has completed.
+  void on_sent(const Completion& completion) noexcept;
+  [[nodiscard]] std::uint32_t in_flight() const noexcept { return queries_ + answers_; }
+
+ private:
+  enum class Kind : std::uint8_t { query, answer };
+  static constexpr std::size_t kHistory = 64;
+  // Answers in flight at once. More queries go unanswered: they come again.
+  static constexpr std::uint32_t kMostAnswers = 4;
+
+  [[nodiscard]] bool is_early(std::uint32_t sequence) const noexcept;
+  [[nodiscard]] bool is_wrong(const Envelope& envelope,
+                              std::span<const Running> running) const noexcept;
+  [[nodiscard]] std::optional<Disagreement> probe(const Channel& channel, PeerId peer,
+                                                  std::uint64_t tag, std::uint64_t ignore,
+                                                  std::span<const Running> running) const;
+  [[nodiscard]] std::optional<Disagreement> ask(const Channel& channel,
+                                                std::span<const Running> running);
+  [[nodiscard]] PeerId next_peer(const Channel& channel) noexcept;
+  void send(const Channel& channel, Kind kind, PeerId to, const Running& about);
+
+  // The signatures of the latest collectives that have started, by sequence.
+  std::array<std::uint64_t, kHistory> history_{};
+  std::uint32_t next_ = 0;  // sequence
+  std::uint32_t queries_ = 0;
+  std::uint32_t answers_ = 0;
+  std::uint32_t looks_ = 0;
+  Rank looked_at_ = 0;
+  std::optional<Disagreement> suspect_;  // answered that it is done
+};
+
+}  // namespace hawser::coll
