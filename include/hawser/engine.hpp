@@ -100,7 +100,8 @@ class Endpoint {
   // session has ended and its place belongs to another by now. An endpoint that connects to this
   // one becomes a peer too, and an event announces it.
   //   `ok`: `peer` is set.
-  //   `again`: max_peers are in use: their sessions live, or have messages left to receive.
+  //   `again`: max_peers are in use: their sessions live, or have messages left to receive. Or the
+  //     numbers of messages under way leave no room for a session.
   //   `invalid_argument`: not an address of this version, or this endpoint's own.
   //   `no_route`: no NIC here can send to any NIC that the address names.
   //   `endpoint_closed`: this endpoint is closing.
