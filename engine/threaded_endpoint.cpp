@@ -472,22 +472,23 @@ void ThreadedEndpoint::refuse(OperationSlot& slot, Status status) {
 
 bool ThreadedEndpoint::deliver() {
   bool any = std::exchange(refused_, false);
-  std::array<Completion, kBatch> completions;
-  std::size_t count = 0;
-  while ((count = body_->protocol().poll_completions(completions)) > 0) {
-    for (const Completion& completion : std::span(completions).first(count)) deliver(completion);
-    any = true;
-  }
-  // Events that don't fit here stay in the protocol's own bounded queue.
+  // Events come first: a program that sees an operation fail then finds why its peer did. Events
+  // that don't fit here stay in the protocol's own bounded queue.
   std::array<Event, kBatch> events;
   const std::size_t room = std::min(events.size(), events_.write_available());
-  count = body_->protocol().poll_events(std::span(events).first(room));
+  std::size_t count = body_->protocol().poll_events(std::span(events).first(room));
+  any = any || count > 0;
   for (const Event& event : std::span(events).first(count)) {
     if (event.kind == Event::Kind::peer_established) set_known(event.peer, true);
     const bool pushed = events_.push(event);
     HAWSER_ASSERT(pushed);
   }
-  return any || count > 0;
+  std::array<Completion, kBatch> completions;
+  while ((count = body_->protocol().poll_completions(completions)) > 0) {
+    for (const Completion& completion : std::span(completions).first(count)) deliver(completion);
+    any = true;
+  }
+  return any;
 }
 
 void ThreadedEndpoint::deliver(const Completion& completion) {
