@@ -35,6 +35,7 @@
 #include "proto/message/grants.hpp"
 #include "proto/message/groups.hpp"
 #include "proto/message/matching.hpp"
+#include "proto/message/outgoing.hpp"
 #include "proto/message/payload_store.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/division.hpp"
@@ -62,8 +63,6 @@ namespace hawser::proto {
 // How urgently a receiver looks for the missing parts of a message (docs/internals/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
-[[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
-
 struct Endpoint::Core : private PathUser {
   Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
 
@@ -72,7 +71,6 @@ struct Endpoint::Core : private PathUser {
   std::uint64_t endpoint_id;
   std::uint64_t epoch;
   wire::Secret job_secret;
-  std::uint64_t unscheduled_bytes;  // of a message, which this end may send without a grant
 
   // ---- objects
   SessionKeys keys;
@@ -81,30 +79,27 @@ struct Endpoint::Core : private PathUser {
   PacketSender sender;
   const std::span<LocalNic> nics;  // the sender's: what the protocol's parts know of each
   StandingVerdicts verdicts;
+  Outgoing outgoing;
   PathSet paths;
   PathJudge path_judge{turn, peers, paths, nics, verdicts};
   ReceivePaths receive_paths;
   ControlRoutes control_routes{turn, sender, paths.all()};
-  Slab<OutgoingMessage> outgoing;
   Slab<IncomingMessage> incoming;
-  Slab<Retransmit> retransmits;
   BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
   Matching matching;
   Groups groups;
   Grants grants;
   PayloadStore payloads;
-  std::uint32_t unreleased = 0;  // finished sends that a NIC may still read from
 
   // ---- timers: one deadline per object, for the earliest of its timers
   DeadlineHeap peer_timers;
-  DeadlineHeap outgoing_timers;
   DeadlineHeap incoming_timers;
 
   // ---- work at hand
   Senders senders{peers};
   TouchedPeers touched{peers};
-  Reporter reporter{turn, peers, outgoing};
+  Reporter reporter{turn, peers, outgoing.all()};
   CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
   HalfOpenStrangers half_open{peers};
   Places peer_places;
@@ -222,30 +217,6 @@ struct Endpoint::Core : private PathUser {
   void progress_closing();
   void cancel_all(Status status);
 
-  // ---- send.cpp
-  void prepare(const Peer& peer, OutgoingMessage& message) const;
-  void want_to_send(Peer& peer, OutgoingMessage& message);
-  void finish_send(OutgoingMessage& message, Status status);
-  void stop_sending(Peer& peer, OutgoingMessage& message);
-  [[nodiscard]] Status cancel_send(OutgoingMessage& message);
-  void cancel_refused(Peer& peer, OutgoingMessage& message);
-  void complete_send(const OutgoingMessage& message, bool released);
-  void release_send(OutgoingMessage& message);
-  void advance_floor(Peer& peer);
-  void reap();
-  void on_status(Peer& peer, const wire::StatusView& view);
-  void apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status);
-  void on_grant(Peer& peer, const wire::GrantBlock& grant);
-  void on_request(Peer& peer, const wire::RequestView& request);
-  void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
-  void packet_arrived(Peer& peer, const SentPacket& packet) override;
-  void packet_came_late(Peer& peer, const SentPacket& packet) override;
-  void packet_lost(Peer& peer, SentPacket& packet) override;
-  void drop_retransmit(Peer& peer, std::uint32_t entry);
-  void drop_retransmits(Peer& peer, const OutgoingMessage& message);
-  void consider_asking(OutgoingMessage& message);
-  void ask_status(OutgoingMessage& message);
-
   // ---- transmit.cpp
   enum class Sent : std::uint8_t { all, more, blocked, refused };
   void transmit();
@@ -268,18 +239,6 @@ struct Endpoint::Core : private PathUser {
   void pace_shares(std::size_t nic, std::uint64_t bytes);
   [[nodiscard]] bool hand_over_rows(Peer& peer);
 
-  // ---- packed.cpp
-  [[nodiscard]] bool pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
-                                 TxPacket& packet);
-  void record_packed(const Pick& pick, SentPacket& record);
-  void unpick_packed(Peer& peer, const Pick& pick);
-  void lose_packed(Peer& peer, SentPacket& record);
-  void packed_is_late(Peer& peer, const SentPacket& record);
-  void on_packed(Peer& peer, const wire::PacketView& packet);
-
-  // ---- small_packets.cpp
-  void send_envelope(const OutgoingMessage& message);
-
   // ---- stalls.cpp
   void watch_progress(Peer& peer);
 
@@ -293,6 +252,7 @@ struct Endpoint::Core : private PathUser {
   void give_back_unmatched(IncomingMessage& message);
   [[nodiscard]] bool may_enter(const Peer& peer, std::uint64_t number) const;
   void on_data(Peer& peer, const wire::PacketView& packet);
+  void on_packed(Peer& peer, const wire::PacketView& packet);
   void on_granted(Peer& peer, const wire::PacketView& packet);
   void on_envelope(Peer& peer, const wire::PacketView& packet);
   void on_cancel(Peer& peer, const wire::PacketView& packet);
@@ -367,14 +327,6 @@ struct Endpoint::Core : private PathUser {
   template <class Visit>
   void for_each_peer(Visit&& visit) {
     peers.for_each_awake(visit);
-  }
-  // Visits the messages in a packed packet that have not ended.
-  template <class Visit>
-  void for_each_message_in(Peer& peer, const SentPacket& record, Visit&& visit) {
-    const std::uint64_t first = expand(record.message_generation, peer.sends.next_number);
-    for (std::uint64_t i = 0; i <= record.fragment; ++i) {
-      if (const auto index = peer.sends.table.get(first + i)) visit(outgoing.at(*index));
-    }
   }
 };
 

@@ -100,6 +100,17 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       peers(u32(turn.tunables.max_peers)),
       sender(turn, peers, given, buffers, job_secret.bytes()),
       nics(sender.nics()),
+      outgoing({.turn = turn,
+                .peers = peers,
+                .sender = sender,
+                .reporter = reporter,
+                .senders = senders,
+                .touched = touched,
+                .routes = control_routes,
+                .paths = paths},
+               u32(turn.tunables.max_operations),
+               // Twice, so that packets in flight to silent peers leave the others their limit.
+               u32(2 * turn.tunables.max_in_flight_packets)),
       paths({.turn = turn,
              .peers = peers,
              .sender = sender,
@@ -107,6 +118,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
              .senders = senders,
              .touched = touched,
              .verdicts = verdicts,
+             .packets = outgoing,
              .user = *this,
              .endpoint_id = endpoint_id},
             u32(turn.tunables.max_peers *
@@ -114,11 +126,8 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
             u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
                 32 * turn.tunables.max_peers)),
       receive_paths(turn, reporter, u32(turn.tunables.max_peers * kMaxPaths)),
-      outgoing(u32(turn.tunables.max_operations)),
       incoming(u32(turn.tunables.max_receive_messages + turn.tunables.max_operations +
                    turn.tunables.max_peers)),
-      // Twice, so that packets in flight to silent peers leave the others their limit.
-      retransmits(u32(2 * turn.tunables.max_in_flight_packets)),
       bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
       table_blocks(u32(8 * turn.tunables.max_peers + turn.tunables.max_operations / 16 +
                        turn.tunables.max_receive_messages / 16)),
@@ -128,7 +137,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       grants(u32(turn.tunables.max_peers)),
       payloads(0, wire::kMinFragmentBytes),
       peer_timers(u32(turn.tunables.max_peers)),
-      outgoing_timers(outgoing.capacity()),
       incoming_timers(incoming.capacity()),
       peer_places(u32(turn.tunables.max_peers)),
       outbox({.turn = turn,
@@ -145,7 +153,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
   const NicLimits& limits = sender.limits();
-  unscheduled_bytes = unscheduled_of(turn.tunables, limits.link_bytes_per_s);
   grants.budget = GrantBudget(turn.tunables.grant_start_bytes * nics.size(),
                               limits.receive_bytes * nics.size(), limits.fragment_bytes);
   payloads = PayloadStore(turn.tunables.unexpected_bytes, limits.fragment_bytes);
@@ -239,32 +246,19 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   }
   if (!has_place_for_send(core, *peer)) return Status::again;
   if (!core.turn.operations.is_free(request.operation)) return without_slot(request.operation);
-  SlabId id;
-  OutgoingMessage* message = core.outgoing.try_allocate(id);
+  OutgoingMessage* message = core.outgoing.make(*peer);
   if (message == nullptr) return Status::again;
-  if (!peer->sends.table.set(peer->sends.next_number, id.index)) {
-    core.outgoing.free(id.index);
-    return Status::again;
-  }
   message->operation = request.operation;
-  message->peer = peer->index;
-  message->number = peer->sends.next_number++;
   message->data = request.data;
   message->bytes = request.bytes;
   message->tag = request.tag;
   message->channel = request.channel;
   message->options = request.options;
-  message->moved = coarse(core.turn.now());
   message->readable = request.readable;
-  core.turn.operations.begin(request.operation, OperationKind::send, id.index, core.turn.now());
-  ++peer->messages;
-  ++peer->open_sends;
+  core.turn.operations.begin(request.operation, OperationKind::send,
+                             core.outgoing.index_of(*message), core.turn.now());
   if (core.turn.tracing()) core.reporter.trace_send(TraceKind::message_begun, *message, 0, 0);
-  if (peer->session.state == SessionState::ready) {
-    core.prepare(*peer, *message);
-    core.want_to_send(*peer, *message);
-    if (message->may_send == 0) core.consider_asking(*message);
-  }
+  if (peer->session.state == SessionState::ready) core.outgoing.start(*peer, *message);
   core.touched.add(*peer);
   if (fetches) core.paths.fetch(peer->paths);
   core.called_to_send = message->fragments == 1;
@@ -333,7 +327,8 @@ Status Endpoint::cancel(Time now, OperationId operation) {
   core.turn.call(now);
   const OperationSlot* const slot = core.turn.operations.find(operation);
   if (slot == nullptr) return Status::unknown_operation;
-  if (slot->kind == OperationKind::send) return core.cancel_send(core.outgoing.at(slot->outgoing));
+  if (slot->kind == OperationKind::send)
+    return core.outgoing.cancel(core.outgoing.at(slot->outgoing));
   const auto receive = core.matching.cancel_receive(operation);
   if (!receive) return Status::too_late;
   core.note_unposted(*receive);
@@ -364,7 +359,7 @@ void Endpoint::close(Time now) {
 
 bool Endpoint::closed() const { return core_->closed; }
 
-bool Endpoint::is_through() const { return core_->closed && core_->unreleased == 0; }
+bool Endpoint::is_through() const { return core_->closed && core_->outgoing.unreleased() == 0; }
 
 bool Endpoint::knows(PeerId peer) const { return core_->peers.index_of(peer) != kNoIndex; }
 

@@ -125,15 +125,7 @@ void Endpoint::Core::expire_timers() {
       peer_timers.update(peer.index, turn.now() + Duration{1});  // it waits for this turn's end
     }
   }
-  for (std::uint32_t i = 0; i < kMostExpiries && outgoing_timers.next() <= turn.now(); ++i) {
-    OutgoingMessage& message = outgoing.at(outgoing_timers.pop().id);
-    if (message.ask_at != kNever && turn.put_off(message.ask_at, message.ask_put_off,
-                                                 peers.at(message.peer).response.smoothed())) {
-      outgoing_timers.update(outgoing.index_of(message), message.ask_at);
-      continue;
-    }
-    ask_status(message);
-  }
+  outgoing.expire(kMostExpiries);
   for (std::uint32_t i = 0; i < kMostExpiries && incoming_timers.next() <= turn.now(); ++i) {
     expire_expectation(incoming.at(incoming_timers.pop().id));
   }
@@ -154,12 +146,12 @@ void Endpoint::Core::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
     }
     void operator()(const wire::PathMarksBlock& block) { core.paths.on_path_marks(peer, block); }
     void operator()(wire::PathAckView view) { core.paths.on_path_ack(peer, view); }
-    void operator()(wire::RequestView view) { core.on_request(peer, view); }
-    void operator()(const wire::GrantBlock& block) { core.on_grant(peer, block); }
+    void operator()(wire::RequestView view) { core.outgoing.on_request(peer, view); }
+    void operator()(const wire::GrantBlock& block) { core.outgoing.on_grant(peer, block); }
     void operator()(const wire::NicStateBlock& block) { core.paths.on_nic_state(peer, block); }
   };
   // Statuses first: a message that is over needs no further work.
-  blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
+  blocks.visit([&](const wire::StatusView& view) { outgoing.on_status(peer, view); });
   blocks.visit(Visitor{*this, peer});
 }
 
@@ -295,7 +287,7 @@ void Endpoint::Core::begin_turn(Time at) {
   turn.look_into_rings();
 
   sender.flush();  // packets sent by calls between turns
-  reap();
+  outgoing.reap(nics);
   take_nic_events();
   if (closed) return;  // only buffers that NICs hold are left
   receive_all();
@@ -304,7 +296,7 @@ void Endpoint::Core::begin_turn(Time at) {
 
 TurnResult Endpoint::Core::finish_turn(Time at) {
   pace.start(turn.begin_second_half(at));
-  const Time reap_at = unreleased > 0 ? turn.now() + kReapRetry : kNever;
+  const Time reap_at = outgoing.unreleased() > 0 ? turn.now() + kReapRetry : kNever;
   if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
   give_grants();
@@ -325,7 +317,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.progressed = turn.has_progressed();
   result.warns = turn.warns();
   result.wake_at =
-      earlier(peer_timers.next(), earlier(outgoing_timers.next(), incoming_timers.next()));
+      earlier(peer_timers.next(), earlier(outgoing.next_timer(), incoming_timers.next()));
   result.wake_at =
       earlier(result.wake_at, earlier(news.at, earlier(close_wake, descriptors.judge_at())));
   result.wake_at = earlier(result.wake_at, earlier(verdicts.at(), reap_at));

@@ -13,7 +13,7 @@ EndpointStats Endpoint::stats() const {
   stats.packets_in_flight = core_->paths.in_flight();
   stats.messages_unmatched = core_->descriptors.unmatched();
   stats.messages_claimed = core_->claims;
-  stats.sends_unreleased = core_->unreleased;
+  stats.sends_unreleased = core_->outgoing.unreleased();
   stats.buffers_in_use = core_->sender.buffers_in_use();
   stats.unexpected_bytes_held = core_->payloads.bytes_held();
   stats.peers_awake = core_->peers.awake();

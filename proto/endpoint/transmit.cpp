@@ -31,12 +31,6 @@ namespace hawser::proto {
 
 namespace {
 
-// Whether the receiver has granted the bytes that are sent next.
-template <class Core>
-bool sends_granted(const Core& core, const Peer& peer) {
-  return !peer.sends.to_send.empty() && core.outgoing.at(peer.sends.to_send.front()).granted;
-}
-
 // How much may be in flight on the path. Granted bytes fit the receiver's rings, however many
 // others send to it. The peer's advertised allowance caps ungranted bytes in flight.
 std::uint64_t window_of(const Peer& peer, const Path& path, bool granted) {
@@ -56,24 +50,6 @@ bool awaits_way(Core& core, Peer& peer) {
   bool any = false;
   core.paths.for_each(peer.paths, [&](const Path& path) { any |= path.without_way; });
   return any;
-}
-
-// Counts waiting fragments, up to `most`: retransmissions, and new ones under one window.
-template <class Core>
-std::uint64_t waiting_fragments(const Core& core, const Peer& peer, std::uint64_t most) {
-  std::uint64_t count = 0;
-  for (std::uint32_t i = peer.sends.retransmits.front(); i != kNoIndex && count < most; ++count) {
-    i = peer.sends.retransmits.next(core.retransmits, i);
-  }
-  if (peer.sends.to_send.empty()) return count;
-  const bool granted = core.outgoing.at(peer.sends.to_send.front()).granted;
-  for (std::uint32_t i = peer.sends.to_send.front(); i != kNoIndex && count < most;) {
-    const OutgoingMessage& message = core.outgoing.at(i);
-    if (message.granted != granted) break;
-    count += message.may_send - message.next_fragment;
-    i = peer.sends.to_send.next(core.outgoing, i);
-  }
-  return std::min(count, most);
 }
 
 }  // namespace
@@ -106,7 +82,7 @@ namespace {
 template <class Policy, class Core>
 Path* best_path(Core& core, Peer& peer, PathState wanted, std::uint64_t want_bytes, bool& any) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
-  const bool granted = sends_granted(core, peer);
+  const bool granted = core.outgoing.sends_granted(peer.sends);
   Policy policy;
   for (std::uint32_t left = std::rotr(peer.paths.bound, static_cast<int>(peer.paths.turn_slot));
        left != 0; left &= left - 1) {
@@ -147,56 +123,6 @@ Path* Endpoint::Core::choose_path(Peer& peer, std::uint64_t want_bytes) {
   return path;
 }
 
-namespace {
-
-// Takes the next fragment to send. Lost ones come first.
-template <class Core>
-[[gnu::always_inline]] inline bool next_pick(Core& core, Peer& peer, Pick& pick) {
-  while (!peer.sends.retransmits.empty()) {
-    const std::uint32_t entry = peer.sends.retransmits.front();
-    const Retransmit retransmit = core.retransmits.at(entry);
-    OutgoingMessage& message = core.outgoing.at(retransmit.message.index);
-    core.drop_retransmit(peer, entry);
-    if (message.stopped) {
-      core.consider_asking(message);  // perhaps nothing of it is in flight any more
-      continue;
-    }
-    pick = {retransmit.message.index, retransmit.fragment, 0, retransmit.was_sent};
-    return true;
-  }
-  if (peer.sends.to_send.empty()) return false;
-  const std::uint32_t index = peer.sends.to_send.front();
-  OutgoingMessage& message = core.outgoing.at(index);
-  pick = {index, message.next_fragment++, 0, false};
-  if (message.next_fragment >= message.may_send) peer.sends.to_send.remove(core.outgoing, index);
-  return true;
-}
-
-// Gives back, last first, fragments that no NIC took. A new fragment waits like a lost one if
-// a later one of its message has left over another NIC.
-template <class Core>
-void unpick(Core& core, Peer& peer, const Pick& pick) {
-  OutgoingMessage& message = core.outgoing.at(pick.message);
-  if (pick.more > 0) return core.unpick_packed(peer, pick);
-  if (pick.again || message.next_fragment != pick.fragment + 1) {
-    SlabId id;
-    if (Retransmit* entry = core.retransmits.try_allocate(id)) {
-      entry->message = core.outgoing.id_at(pick.message);
-      entry->fragment = pick.fragment;
-      entry->was_sent = pick.again;
-      peer.sends.retransmits.push_front(core.retransmits, id.index);
-      ++message.queued;
-    }
-    return;
-  }
-  message.next_fragment = pick.fragment;
-  if (!peer.sends.to_send.contains(core.outgoing, pick.message)) {
-    peer.sends.to_send.push_front(core.outgoing, pick.message);
-  }
-}
-
-}  // namespace
-
 void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                                     PacketBuffer& buffer, TxPacket& packet) {
   const OutgoingMessage& message = outgoing.at(pick.message);
@@ -227,7 +153,7 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
   packet.remote = burst.remote;
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics[path.local_nic].lanes, path.lane_turn);
-  if (message.fragments == 1 && pack_others(peer, pick, writer, packet)) return;
+  if (message.fragments == 1 && outgoing.pack_others(peer, pick, writer, packet)) return;
   packet.header_bytes = sender.finish(writer, payload);
   packet.payload = payload.data();
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
@@ -236,22 +162,11 @@ void Endpoint::Core::write_fragment(Peer& peer, Path& path, std::uint64_t number
 
 void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
                                      const TxPacket& packet) {
-  OutgoingMessage& message = outgoing.at(pick.message);
   const std::uint64_t number = path.sent.next();
   LocalNic& nic = nics[path.local_nic];
   nic.give(turn.now(), packet.header_bytes + packet.payload_bytes);
   SentPacket& record = paths.push(path, packet);
-  record.message = pick.message;
-  record.at_end = pick.at_end;
-  if (pick.more > 0) {
-    record_packed(pick, record);
-  } else {
-    record.message_generation = outgoing.id_at(pick.message).generation;
-    record.fragment = pick.fragment;
-    ++message.in_flight;
-    ++message.unreaped;
-    turn.counters.data_bytes_sent += packet.payload_bytes;
-  }
+  outgoing.picked_left(pick, packet, record);
   path.balance_bytes += record.wire_bytes;
   ++turn.counters.data_packets_sent;
   if (pick.again) {
@@ -270,7 +185,7 @@ void Endpoint::Core::commit_fragment(Peer& peer, Path& path, const Pick& pick,
 // limit, and the NIC's burst, or `in_a_row` if that is more.
 std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row) {
   const std::uint64_t full = wire_bytes_of_full_packet(peer);
-  const std::uint64_t window = window_of(peer, path, sends_granted(*this, peer));
+  const std::uint64_t window = window_of(peer, path, outgoing.sends_granted(peer.sends));
   const std::uint64_t room = window - std::min(window, path.bytes_in_flight);
   std::uint64_t limit = std::max<std::uint64_t>(room / full, 1);
   const LocalNic& nic = nics[path.local_nic];
@@ -285,7 +200,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
   limit =
       std::min(limit, turn.tunables.max_in_flight_packets -
                           std::min<std::uint64_t>(of_limit, turn.tunables.max_in_flight_packets));
-  if (limit > 1) limit = waiting_fragments(*this, peer, limit);
+  if (limit > 1) limit = outgoing.waiting_fragments(peer.sends, limit);
   paths.trim_overdue(path);
   return static_cast<std::size_t>(paths.places_for_data(path, limit));
 }
@@ -294,7 +209,7 @@ std::size_t Endpoint::Core::burst_limit(Peer& peer, Path& path, std::uint64_t in
 // as one choice after the other.
 bool Endpoint::Core::begin_division(Peer& peer, std::uint64_t want_bytes) {
   if (turn.tunables.spray_weighted == 0) return false;
-  const bool granted = sends_granted(*this, peer);
+  const bool granted = outgoing.sends_granted(peer.sends);
   division.start(wire_bytes_of_full_packet(peer), want_bytes);
   for (Burst::Row& row : burst.rows) row.count = 0;
   for (LocalNic& nic : nics) nic.planned_idle_at = nic.idle_at;
@@ -333,22 +248,22 @@ bool Endpoint::Core::prepare_share(Peer& peer, Share& share, std::size_t more) {
 // wait for each other, and their windows would see that as delay.
 std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes,
                                             std::size_t most) {
-  const bool granted = sends_granted(*this, peer);
+  const bool granted = outgoing.sends_granted(peer.sends);
   const bool bound = paths.all_bound(peer);
   const std::uint64_t crowd = paths.crowd_bytes(peer, want_bytes);
   // A message whose fragments follow each other, as nothing that is lost comes before them.
-  const auto bulk_at = [&](std::uint32_t i) -> OutgoingMessage* {
+  const auto bulk_at = [&](std::uint32_t i) -> const OutgoingMessage* {
     if (i == kNoIndex || outgoing.at(i).fragments == 1) return nullptr;
     return peer.sends.retransmits.empty() ? &outgoing.at(i) : nullptr;
   };
   std::uint32_t front = peer.sends.to_send.front();
-  OutgoingMessage* bulk = bulk_at(front);
+  const OutgoingMessage* bulk = bulk_at(front);
   std::uint32_t size = 0;
   for (; size < most; ++size) {
     // The division ends where a single choice would first bind another path.
     if (bulk == nullptr && peer.sends.to_send.front() != front) {
       front = peer.sends.to_send.front();
-      if (sends_granted(*this, peer) != granted) break;
+      if (outgoing.sends_granted(peer.sends) != granted) break;
       if (front != kNoIndex && outgoing.at(front).fragments > 1) {
         if (!bound) break;
         paths.bind_for_bulk(peer, outgoing.at(front).fragments);
@@ -371,12 +286,8 @@ std::uint32_t Endpoint::Core::write_divided(Peer& peer, std::uint64_t want_bytes
     Pick& pick = row.picks[row.count];
     TxPacket& packet = row.packets[row.count];
     if (bulk != nullptr) {
-      pick = {front, bulk->next_fragment};
-      if (++bulk->next_fragment >= bulk->may_send) {
-        peer.sends.to_send.remove(outgoing, front);
-        bulk = nullptr;
-      }
-    } else if (!next_pick(*this, peer, pick)) {
+      if (!outgoing.pick_next_of(peer.sends, front, pick)) bulk = nullptr;
+    } else if (!outgoing.pick(peer.sends, pick)) {
       break;
     }
     ++row.count;
@@ -450,9 +361,10 @@ Endpoint::Core::Sent Endpoint::Core::transmit_divided(Peer& peer, std::uint64_t 
                                                       std::uint64_t most) {
   const std::uint64_t limit = turn.tunables.max_in_flight_packets;
   const std::uint64_t room = limit - std::min<std::uint64_t>(paths.in_flight_on_answering(), limit);
-  most = waiting_fragments(*this, peer, std::min<std::uint64_t>({most, room, Burst::kMost}));
+  most =
+      outgoing.waiting_fragments(peer.sends, std::min<std::uint64_t>({most, room, Burst::kMost}));
   burst.size = 0;
-  if (most < 2 || retransmits.available() < most || !begin_division(peer, want_bytes) ||
+  if (most < 2 || !outgoing.can_take_back(most) || !begin_division(peer, want_bytes) ||
       division.next() == nullptr) {
     return Sent::more;
   }
@@ -477,7 +389,7 @@ void Endpoint::Core::take_back(Peer& peer, Path& path, const Pick& pick, const T
   path.lanes.ended(static_cast<std::uint8_t>(packet.entropy), false, false);
   sender.give_buffers(std::span(&packet.buffer, 1));
   if (pick.carries_control) outbox.take_back(peer);
-  unpick(*this, peer, pick);
+  outgoing.unpick(peer, pick);
 }
 
 Endpoint::Core::Sent Endpoint::Core::refuse() {
@@ -517,7 +429,7 @@ Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in
   if (limit == 0) return Sent::refused;
   auto& picks = burst.rows.front().picks;
   auto& packets = burst.rows.front().packets;
-  while (burst.size < limit && next_pick(*this, peer, picks[burst.size])) {
+  while (burst.size < limit && outgoing.pick(peer.sends, picks[burst.size])) {
     write_fragment(peer, *path, path->sent.next() + burst.size, picks[burst.size],
                    *burst.buffers[burst.size], packets[burst.size]);
     ++burst.size;

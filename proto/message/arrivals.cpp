@@ -20,6 +20,7 @@
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
 #include "proto/message/unscheduled.hpp"
+#include "proto/wire/packed.hpp"
 
 namespace hawser::proto {
 
@@ -171,6 +172,13 @@ IncomingMessage* Endpoint::Core::make_incoming(Peer& peer, std::uint64_t number,
 void Endpoint::Core::on_data(Peer& peer, const wire::PacketView& packet) {
   if (take_eager(peer, packet)) return;
   if (IncomingMessage* message = incoming_for(peer, packet)) take_fragment(peer, *message, packet);
+}
+
+void Endpoint::Core::on_packed(Peer& peer, const wire::PacketView& packet) {
+  wire::PackedMessages messages(packet);
+  do {
+    on_data(peer, messages.message());
+  } while (messages.next());
 }
 
 void Endpoint::Core::on_granted(Peer& peer, const wire::PacketView& packet) {

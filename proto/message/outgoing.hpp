@@ -1,65 +1,218 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message that this endpoint sends. Plain data: the rules live in send.cpp and transmit.cpp.
+// The messages that this end sends to all peers: how much of each may be sent, what its statuses,
+// grants and requests mean, when it asks for its status, and when it is over
+// (docs/internals/protocol.md §8 and §9).
+//
+//   send.cpp       the life of a message, and what the peer says of it
+//   packed.cpp     several small messages in one packet
+//   envelope.cpp   how a message asks for its status
+//
+// Whoever sends packets picks fragments here, and gives back what no NIC took. PathSet tells what
+// became of a packet that a NIC has taken.
+//
+// Timer of a message: `ask_at`. `expire` fires what is due, and `next_timer` is the earliest.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "hawser/types.hpp"
-#include "proto/base/list.hpp"
+#include "proto/base/assert.hpp"
+#include "proto/base/deadline_heap.hpp"
+#include "proto/base/sequence.hpp"
 #include "proto/base/slab.hpp"
-#include "proto/base/time.hpp"
-#include "proto/options.hpp"
+#include "proto/base/turn.hpp"
+#include "proto/message/outgoing_message.hpp"
+#include "proto/message/peer_messages.hpp"
+#include "proto/message/pick.hpp"
+#include "proto/path/local_nic.hpp"
+#include "proto/path/path_set.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
 
-// How far the caller's wish to cancel a send has come.
-enum class Cancel : std::uint8_t {
-  none,
-  asked,    // nothing new is sent, its envelopes ask to cancel; the receiver decides
-  refused,  // it was matched first, so it goes on
-};
+class ControlRoutes;
+class PacketSender;
+class PeerTable;
+class Reporter;
+class Senders;
+class TouchedPeers;
+struct Peer;
 
-struct OutgoingMessage {
-  OperationId operation = kNoOperation;
-  std::uint32_t peer = kNoIndex;
-  std::uint32_t moved = 0;  // coarse: when it last made progress, or was answered
-  std::uint64_t number = 0;
-  const std::byte* data = nullptr;
-  std::uint64_t bytes = 0;
-  std::uint64_t tag = 0;
-  std::uint16_t channel = 0;
-  SendOptions options{};
+[[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
-  std::uint32_t fragments = 1;      // an empty message has one
-  std::uint32_t next_fragment = 0;  // those from here on are to be sent; send.cpp has the invariant
-  std::uint32_t sent_before = 0;    // next_fragment as it was before it was set back
-  std::uint32_t may_send = 0;       // fragments below it may be sent
-  std::uint32_t rx_slot = kNoIndex;  // named by the grant
-  std::uint32_t rx_generation = 0;
-  std::uint32_t in_flight = 0;  // packets not yet acknowledged nor lost
-  std::uint32_t queued = 0;     // entries in the retransmit queue
-  std::uint32_t unreaped = 0;   // sends that a NIC may still read from
-  bool granted = false;
-  bool readable = true;   // by the processor, and not only by a device
-  bool stopped = false;   // NO_ROOM: waits for a grant
-  bool finished = false;  // has its final status; lives on until the NICs release it
-  Cancel cancel = Cancel::none;
-  Status result = Status::ok;
+class Outgoing final : public PacketOwner {
+ public:
+  // What it works with. All of them outlive it.
+  struct Parts {
+    Turn& turn;
+    PeerTable& peers;
+    PacketSender& sender;
+    Reporter& reporter;
+    Senders& senders;
+    TouchedPeers& touched;
+    ControlRoutes& routes;
+    PathSet& paths;
+  };
+  // `messages` and `retransmits`: how many there may be to all peers.
+  Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t retransmits);
 
-  Time ask_at = kNever;  // when to ask for the status
-  Duration ask_interval{};
-  bool ask_put_off = false;
-  std::uint8_t asked = 0;  // how often without an answer since, up to 255
-  ListLink send_link;      // on the peer's list of messages with fragments to send
-};
+  // ---- messages
+  [[nodiscard]] OutgoingMessage& at(std::uint32_t index) { return messages_.at(index); }
+  [[nodiscard]] const OutgoingMessage& at(std::uint32_t index) const { return messages_.at(index); }
+  [[nodiscard]] OutgoingMessage& operator[](std::uint32_t index) { return messages_.at(index); }
+  [[nodiscard]] const OutgoingMessage& operator[](std::uint32_t index) const {
+    return messages_.at(index);
+  }
+  [[nodiscard]] std::uint32_t index_of(const OutgoingMessage& message) const {
+    return messages_.index_of(message);
+  }
+  [[nodiscard]] SlabId id_at(std::uint32_t index) const { return messages_.id_at(index); }
+  [[nodiscard]] const Slab<OutgoingMessage>& all() const { return messages_; }
+  // Finished sends that a NIC may still read from.
+  [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
+  // Of a message, what this end may send without a grant.
+  [[nodiscard]] std::uint64_t unscheduled_bytes() const { return unscheduled_bytes_; }
 
-// A fragment that waits for retransmission.
-struct Retransmit {
-  SlabId message;
-  std::uint32_t fragment = 0;
-  bool was_sent = true;  // false: the NIC that was to take it refused it, and took later ones
-  ListLink link;
+  // ---- the life of a message
+  // A message with the peer's next number, for the caller to fill. Null: no place, or no place for
+  // its number.
+  [[nodiscard]] OutgoingMessage* make(Peer& peer);
+  // The peer's session is READY, and the message has all that its caller gave.
+  void start(Peer& peer, OutgoingMessage& message);
+  // The same for all messages that waited for the session.
+  void begin_session(Peer& peer);
+  // Ends all messages to the peer.
+  void end_session(Peer& peer, Status status);
+  [[nodiscard]] Status cancel(OutgoingMessage& message);
+  // Takes back from NICs what they have sent.
+  void reap(std::span<LocalNic> nics);
+
+  // ---- what the peer says
+  void on_status(Peer& peer, const wire::StatusView& view);
+  void on_grant(Peer& peer, const wire::GrantBlock& grant);
+  void on_request(Peer& peer, const wire::RequestView& request);
+
+  // ---- picking
+  // Whether the receiver has granted the bytes that are sent next.
+  [[nodiscard]] bool sends_granted(const PeerSends& sends) const {
+    return !sends.to_send.empty() && messages_.at(sends.to_send.front()).granted;
+  }
+  // Counts waiting fragments, up to `most`: retransmissions, and new ones under one window.
+  [[nodiscard]] std::uint64_t waiting_fragments(const PeerSends& sends, std::uint64_t most) const;
+  // Whether so many picks could be given back.
+  [[nodiscard]] bool can_take_back(std::uint64_t picks) const {
+    return retransmits_.available() >= picks;
+  }
+  // Takes the next fragment to send. Lost ones come first. False: there is none.
+  [[nodiscard, gnu::always_inline]] bool pick(PeerSends& sends, Pick& pick) {
+    while (!sends.retransmits.empty()) {
+      const std::uint32_t entry = sends.retransmits.front();
+      const Retransmit retransmit = retransmits_.at(entry);
+      OutgoingMessage& message = messages_.at(retransmit.message.index);
+      drop_retransmit(sends, entry);
+      if (message.stopped) {
+        consider_asking(message);  // perhaps nothing of it is in flight any more
+        continue;
+      }
+      pick = {retransmit.message.index, retransmit.fragment, 0, retransmit.was_sent};
+      return true;
+    }
+    if (sends.to_send.empty()) return false;
+    const std::uint32_t index = sends.to_send.front();
+    OutgoingMessage& message = messages_.at(index);
+    pick = {index, message.next_fragment++, 0, false};
+    if (message.next_fragment >= message.may_send) sends.to_send.remove(messages_, index);
+    return true;
+  }
+  // Gives back, last first, fragments that no NIC took.
+  void unpick(Peer& peer, const Pick& pick);
+  // Takes the next fragment of a message from which all fragments are taken in a row. False: it was
+  // the last that may be sent now.
+  [[nodiscard]] bool pick_next_of(PeerSends& sends, std::uint32_t index, Pick& pick) {
+    OutgoingMessage& message = messages_.at(index);
+    pick = {index, message.next_fragment};
+    if (++message.next_fragment < message.may_send) return true;
+    sends.to_send.remove(messages_, index);
+    return false;
+  }
+  // False: the message stays alone, and nothing was written. Otherwise all of them count as in
+  // flight from here on; unpick takes that back.
+  [[nodiscard]] bool pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
+                                 TxPacket& packet);
+  // A NIC has taken the packet of a pick.
+  void picked_left(const Pick& pick, const TxPacket& packet, SentPacket& record) {
+    record.message = pick.message;
+    record.at_end = pick.at_end;
+    if (pick.more > 0) return record_packed(pick, record);
+    OutgoingMessage& message = messages_.at(pick.message);
+    record.message_generation = messages_.id_at(pick.message).generation;
+    record.fragment = pick.fragment;
+    ++message.in_flight;
+    ++message.unreaped;
+    turn_.counters.data_bytes_sent += packet.payload_bytes;
+  }
+
+  // ---- PacketOwner
+  void packet_arrived(Peer& peer, const SentPacket& packet) override;
+  void packet_came_late(Peer& peer, const SentPacket& packet) override;
+  void packet_lost(Peer& peer, SentPacket& packet) override;
+
+  // ---- timers
+  void expire(std::uint32_t most);
+  [[nodiscard]] Time next_timer() const { return timers_.next(); }
+
+ private:
+  void prepare(const Peer& peer, OutgoingMessage& message) const;
+  void want_to_send(Peer& peer, OutgoingMessage& message);
+  void finish_send(OutgoingMessage& message, Status status);
+  void stop_sending(Peer& peer, OutgoingMessage& message);
+  void cancel_refused(Peer& peer, OutgoingMessage& message);
+  void complete_send(const OutgoingMessage& message, bool released);
+  void release_send(OutgoingMessage& message);
+  void advance_floor(Peer& peer);
+  void apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status);
+  void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
+  void drop_retransmit(PeerSends& sends, std::uint32_t entry) {
+    OutgoingMessage& message = messages_.at(retransmits_.at(entry).message.index);
+    HAWSER_ASSERT(message.queued > 0);
+    --message.queued;
+    sends.retransmits.remove(retransmits_, entry);
+    retransmits_.free(entry);
+  }
+  void drop_retransmits(PeerSends& sends, const OutgoingMessage& message);
+  void consider_asking(OutgoingMessage& message);
+  void ask_status(OutgoingMessage& message);
+  void send_envelope(const OutgoingMessage& message);
+  void record_packed(const Pick& pick, SentPacket& record);
+  void unpick_packed(Peer& peer, const Pick& pick);
+  void lose_packed(Peer& peer, SentPacket& record);
+  void packed_is_late(Peer& peer, const SentPacket& record);
+  // Visits the messages in a packed packet that have not ended.
+  template <class Visit>
+  void for_each_message_in(PeerSends& sends, const SentPacket& record, Visit&& visit) {
+    const std::uint64_t first = expand(record.message_generation, sends.next_number);
+    for (std::uint64_t i = 0; i <= record.fragment; ++i) {
+      if (const auto index = sends.table.get(first + i)) visit(messages_.at(*index));
+    }
+  }
+
+  Turn& turn_;
+  PeerTable& peers_;
+  PacketSender& sender_;
+  Reporter& reporter_;
+  Senders& senders_;
+  TouchedPeers& touched_;
+  ControlRoutes& routes_;
+  PathSet& paths_;
+  const std::uint64_t unscheduled_bytes_;
+
+  Slab<OutgoingMessage> messages_;
+  Slab<Retransmit> retransmits_;
+  DeadlineHeap timers_;
+  std::uint32_t unreleased_ = 0;
 };
 
 }  // namespace hawser::proto

@@ -16,7 +16,9 @@
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/outgoing.hpp"
+#include "proto/peer/peer.hpp"
+#include "proto/service/packet_sender.hpp"
 #include "proto/wire/packed.hpp"
 
 namespace hawser::proto {
@@ -29,12 +31,9 @@ namespace {
 
 }  // namespace
 
-// False: the message stays alone, and nothing was written. Otherwise all of them count as in flight
-// from here on; unpick_packed takes that back.
-bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer,
-                                 TxPacket& packet) {
-  if (turn.tunables.pack_messages == 0 || pick.again || peer.sends.to_send.empty()) return false;
-  OutgoingMessage& first = outgoing.at(pick.message);
+bool Outgoing::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer, TxPacket& packet) {
+  if (turn_.tunables.pack_messages == 0 || pick.again || peer.sends.to_send.empty()) return false;
+  OutgoingMessage& first = messages_.at(pick.message);
   if (!may_share(first)) return false;
   const std::size_t limit =
       std::min<std::size_t>(PacketBuffer::kBytes, wire_bytes_of_full_packet(peer));
@@ -45,55 +44,55 @@ bool Endpoint::Core::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& wri
   };
   if (!row.add_first(payload_of(peer, first, 0))) return false;
   while (!peer.sends.to_send.empty()) {
-    OutgoingMessage& message = outgoing.at(peer.sends.to_send.front());
+    OutgoingMessage& message = messages_.at(peer.sends.to_send.front());
     if (!joins(message)) break;
     row.add(to_wire(message.number), envelope_of(message), payload_of(peer, message, 0));
     ++message.next_fragment;
     ++message.in_flight;
-    turn.counters.data_bytes_sent += message.bytes;
+    turn_.counters.data_bytes_sent += message.bytes;
     ++pick.more;
-    peer.sends.to_send.pop_front(outgoing);
+    peer.sends.to_send.pop_front(messages_);
   }
   if (pick.more == 0) return false;
   ++first.in_flight;
-  turn.counters.data_bytes_sent += first.bytes;
+  turn_.counters.data_bytes_sent += first.bytes;
   writer.header().type = wire::PacketType::packed;
   packet.header_bytes =
-      sender.finish(writer, row.bytes()) + static_cast<std::uint32_t>(row.bytes().size());
+      sender_.finish(writer, row.bytes()) + static_cast<std::uint32_t>(row.bytes().size());
   return true;
 }
 
-void Endpoint::Core::record_packed(const Pick& pick, SentPacket& record) {
+void Outgoing::record_packed(const Pick& pick, SentPacket& record) {
   record.packed = true;
-  record.message_generation = to_wire(outgoing.at(pick.message).number);
+  record.message_generation = to_wire(messages_.at(pick.message).number);
   record.fragment = pick.more;
-  ++turn.counters.packed_packets_sent;
-  turn.counters.packed_messages_sent += pick.more + 1;
+  ++turn_.counters.packed_packets_sent;
+  turn_.counters.packed_messages_sent += pick.more + 1;
 }
 
 // No NIC took the packet: restores the state before the pick.
-void Endpoint::Core::unpick_packed(Peer& peer, const Pick& pick) {
-  const std::uint64_t first = outgoing.at(pick.message).number;
+void Outgoing::unpick_packed(Peer& peer, const Pick& pick) {
+  const std::uint64_t first = messages_.at(pick.message).number;
   for (std::uint64_t number = first + pick.more + 1; number-- != first;) {
     const auto index = peer.sends.table.get(number);
     HAWSER_ASSERT(index.has_value());  // nothing has happened to it since
-    OutgoingMessage& message = outgoing.at(*index);
+    OutgoingMessage& message = messages_.at(*index);
     message.next_fragment = 0;
     --message.in_flight;
-    turn.counters.data_bytes_sent -= message.bytes;
-    if (!peer.sends.to_send.contains(outgoing, *index))
-      peer.sends.to_send.push_front(outgoing, *index);
+    turn_.counters.data_bytes_sent -= message.bytes;
+    if (!peer.sends.to_send.contains(messages_, *index))
+      peer.sends.to_send.push_front(messages_, *index);
   }
 }
 
 // The record of a packed packet counts retransmit queue entries; other records name their single
 // one.
-void Endpoint::Core::lose_packed(Peer& peer, SentPacket& record) {
+void Outgoing::lose_packed(Peer& peer, SentPacket& record) {
   record.retransmit = 0;
-  for_each_message_in(peer, record, [&](OutgoingMessage& message) {
+  for_each_message_in(peer.sends, record, [&](OutgoingMessage& message) {
     --message.in_flight;
     const std::uint32_t before = message.queued;
-    queue_retransmit(peer, outgoing.id_of(message), 0, nullptr);
+    queue_retransmit(peer, messages_.id_of(message), 0, nullptr);
     record.retransmit += message.queued - before;
     consider_asking(message);
   });
@@ -101,22 +100,15 @@ void Endpoint::Core::lose_packed(Peer& peer, SentPacket& record) {
 
 // The packet was declared lost, but arrived: its messages that still wait for retransmission need
 // none.
-void Endpoint::Core::packed_is_late(Peer& peer, const SentPacket& record) {
+void Outgoing::packed_is_late(Peer& peer, const SentPacket& record) {
   std::uint32_t sent_again = record.retransmit;
-  for_each_message_in(peer, record, [&](OutgoingMessage& message) {
+  for_each_message_in(peer.sends, record, [&](OutgoingMessage& message) {
     if (message.queued == 0) return;
     if (sent_again > 0) --sent_again;
-    drop_retransmits(peer, message);
+    drop_retransmits(peer.sends, message);
     consider_asking(message);
   });
-  turn.counters.spurious_retransmits += sent_again;
-}
-
-void Endpoint::Core::on_packed(Peer& peer, const wire::PacketView& packet) {
-  wire::PackedMessages messages(packet);
-  do {
-    on_data(peer, messages.message());
-  } while (messages.next());
+  turn_.counters.spurious_retransmits += sent_again;
 }
 
 }  // namespace hawser::proto

@@ -10,7 +10,7 @@
 #include "proto/base/slab.hpp"
 #include "proto/message/incoming.hpp"
 #include "proto/message/message_table.hpp"
-#include "proto/message/outgoing.hpp"
+#include "proto/message/outgoing_message.hpp"
 
 namespace hawser::proto {
 

@@ -19,8 +19,12 @@
 #include <bit>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/outgoing.hpp"
 #include "proto/message/unscheduled.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -33,67 +37,122 @@ bool ends_session(Status status) {
 }
 }  // namespace
 
+Outgoing::Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t retransmits)
+    : turn_(parts.turn),
+      peers_(parts.peers),
+      sender_(parts.sender),
+      reporter_(parts.reporter),
+      senders_(parts.senders),
+      touched_(parts.touched),
+      routes_(parts.routes),
+      paths_(parts.paths),
+      unscheduled_bytes_(unscheduled_of(turn_.tunables, parts.sender.limits().link_bytes_per_s)),
+      messages_(messages),
+      retransmits_(retransmits),
+      timers_(messages_.capacity()) {}
+
+OutgoingMessage* Outgoing::make(Peer& peer) {
+  SlabId id;
+  OutgoingMessage* message = messages_.try_allocate(id);
+  if (message == nullptr) return nullptr;
+  if (!peer.sends.table.set(peer.sends.next_number, id.index)) {
+    messages_.free(id.index);
+    return nullptr;
+  }
+  message->peer = peer.index;
+  message->number = peer.sends.next_number++;
+  message->moved = coarse(turn_.now());
+  ++peer.messages;
+  ++peer.open_sends;
+  return message;
+}
+
+void Outgoing::start(Peer& peer, OutgoingMessage& message) {
+  prepare(peer, message);
+  want_to_send(peer, message);
+  if (message.may_send == 0) consider_asking(message);
+}
+
+void Outgoing::begin_session(Peer& peer) {
+  peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
+    OutgoingMessage& message = messages_.at(index);
+    prepare(peer, message);
+    want_to_send(peer, message);
+    consider_asking(message);
+  });
+}
+
+void Outgoing::end_session(Peer& peer, Status status) {
+  while (!peer.sends.retransmits.empty()) {
+    drop_retransmit(peer.sends, peer.sends.retransmits.front());
+  }
+  while (peer.sends.table.size() > 0) {
+    finish_send(messages_.at(*peer.sends.table.get(peer.sends.table.first(0))), status);
+  }
+  if (peer.sends.table.is_open()) advance_floor(peer);
+}
+
 // Sets the fields that depend on the session, which are known only once it is ready.
-void Endpoint::Core::prepare(const Peer& peer, OutgoingMessage& message) const {
+void Outgoing::prepare(const Peer& peer, OutgoingMessage& message) const {
   const std::uint64_t size = peer.session.fragment_bytes;
   const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
   message.fragments = static_cast<std::uint32_t>(count);
   message.may_send =
       unscheduled_fragments(message.bytes, message.fragments, peer.session.fragment_bytes,
-                            unscheduled_bytes, message.options.hint);
+                            unscheduled_bytes_, message.options.hint);
 }
 
-void Endpoint::Core::want_to_send(Peer& peer, OutgoingMessage& message) {
-  const std::uint32_t index = outgoing.index_of(message);
+void Outgoing::want_to_send(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t index = messages_.index_of(message);
   if (message.next_fragment < message.may_send && !message.stopped && !message.finished &&
-      message.cancel != Cancel::asked && !peer.sends.to_send.contains(outgoing, index)) {
+      message.cancel != Cancel::asked && !peer.sends.to_send.contains(messages_, index)) {
     // Higher priority first; first come, first served within one.
     std::uint32_t before = peer.sends.to_send.front();
     if (message.options.hint.priority == 0) before = kNoIndex;
     while (before != kNoIndex &&
-           outgoing.at(before).options.hint.priority >= message.options.hint.priority) {
-      before = peer.sends.to_send.next(outgoing, before);
+           messages_.at(before).options.hint.priority >= message.options.hint.priority) {
+      before = peer.sends.to_send.next(messages_, before);
     }
-    peer.sends.to_send.insert_before(outgoing, before, index);
+    peer.sends.to_send.insert_before(messages_, before, index);
   }
-  senders.want(peer);
+  senders_.want(peer);
 }
 
 // The caller moves the floor when it has finished all that it has to.
-void Endpoint::Core::finish_send(OutgoingMessage& message, Status status) {
+void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   HAWSER_ASSERT(!message.finished);
-  Peer& peer = peers.at(message.peer);
-  const std::uint32_t index = outgoing.index_of(message);
+  Peer& peer = peers_.at(message.peer);
+  const std::uint32_t index = messages_.index_of(message);
   message.finished = true;
   message.result = status;
-  if (peer.sends.to_send.contains(outgoing, index)) peer.sends.to_send.remove(outgoing, index);
-  outgoing_timers.remove(index);
+  if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
+  timers_.remove(index);
   message.ask_at = kNever;
-  drop_retransmits(peer, message);
+  drop_retransmits(peer.sends, message);
   peer.sends.table.erase(message.number);
   --peer.open_sends;
-  if (status == Status::ok || status == Status::truncated) ++turn.counters.messages_sent;
-  turn.progress();
+  if (status == Status::ok || status == Status::truncated) ++turn_.counters.messages_sent;
+  turn_.progress();
   if (message.unreaped == 0) return release_send(message);
-  ++unreleased;
+  ++unreleased_;
   // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
   // failure is reported now, and the release of the buffer later.
   if (ends_session(status)) complete_send(message, false);
 }
 
-void Endpoint::Core::release_send(OutgoingMessage& message) {
+void Outgoing::release_send(OutgoingMessage& message) {
   complete_send(message, true);
-  Peer& peer = peers.at(message.peer);
+  Peer& peer = peers_.at(message.peer);
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
-  touched.add(peer);
-  outgoing.free(outgoing.index_of(message));
+  touched_.add(peer);
+  messages_.free(messages_.index_of(message));
 }
 
-void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released) {
-  if (turn.tracing()) {
-    reporter.trace_send(TraceKind::send_completed, message,
-                        static_cast<std::uint8_t>(message.result), released ? 1 : 0);
+void Outgoing::complete_send(const OutgoingMessage& message, bool released) {
+  if (turn_.tracing()) {
+    reporter_.trace_send(TraceKind::send_completed, message,
+                         static_cast<std::uint8_t>(message.result), released ? 1 : 0);
   }
   Completion completion;
   completion.operation = message.operation;
@@ -101,7 +160,7 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
   completion.kind = OperationKind::send;
   completion.status = message.result;
   completion.channel = message.channel;
-  completion.peer = peers.id_of(message.peer);
+  completion.peer = peers_.id_of(message.peer);
   completion.tag = message.tag;
   completion.bytes = message.bytes;
   completion.message_bytes = message.bytes;
@@ -111,26 +170,26 @@ void Endpoint::Core::complete_send(const OutgoingMessage& message, bool released
   completion.outcome_unknown =
       ends_session(message.result) &&
       std::max(message.next_fragment, message.sent_before) >= message.fragments;
-  turn.complete(completion);
+  turn_.complete(completion);
 }
 
-void Endpoint::Core::advance_floor(Peer& peer) {
+void Outgoing::advance_floor(Peer& peer) {
   const std::uint64_t floor = peer.sends.table.first(peer.sends.next_number);
   if (floor == peer.sends.floor) return;
   peer.sends.floor = floor;
   peer.sends.table.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
 
-void Endpoint::Core::reap() {
+void Outgoing::reap(std::span<LocalNic> nics) {
   std::array<std::uint64_t, 64> cookies;
   for (LocalNic& local : nics) {
     for (std::size_t n = cookies.size(); n == cookies.size();) {
       n = local.nic->reap(cookies);
       for (std::size_t i = 0; i < n; ++i) {
-        OutgoingMessage& message = outgoing.at(static_cast<std::uint32_t>(cookies[i]));
+        OutgoingMessage& message = messages_.at(static_cast<std::uint32_t>(cookies[i]));
         HAWSER_ASSERT(message.unreaped > 0);
         if (--message.unreaped > 0 || !message.finished) continue;
-        --unreleased;
+        --unreleased_;
         release_send(message);
       }
     }
@@ -139,32 +198,32 @@ void Endpoint::Core::reap() {
 
 // The receiver has no room: nothing more goes before a grant. If the grant is lost, asking brings
 // it.
-void Endpoint::Core::stop_sending(Peer& peer, OutgoingMessage& message) {
-  const std::uint32_t index = outgoing.index_of(message);
+void Outgoing::stop_sending(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t index = messages_.index_of(message);
   message.stopped = true;
-  if (peer.sends.to_send.contains(outgoing, index)) peer.sends.to_send.remove(outgoing, index);
+  if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
   consider_asking(message);
 }
 
 // Sends nothing new of the message. Its envelope is repeated and asks to cancel. The receiver makes
 // a tombstone of the number, or answers that it is too late. This holds even if nothing was ever
 // sent: the number is taken, and later ones wait for it.
-Status Endpoint::Core::cancel_send(OutgoingMessage& message) {
+Status Outgoing::cancel(OutgoingMessage& message) {
   if (message.finished) return Status::unknown_operation;
   if (message.cancel == Cancel::refused) return Status::too_late;
   if (message.cancel == Cancel::asked) return Status::ok;
-  Peer& peer = peers.at(message.peer);
-  const std::uint32_t index = outgoing.index_of(message);
+  Peer& peer = peers_.at(message.peer);
+  const std::uint32_t index = messages_.index_of(message);
   message.cancel = Cancel::asked;
-  if (peer.sends.to_send.contains(outgoing, index)) peer.sends.to_send.remove(outgoing, index);
+  if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
   message.ask_interval = Duration{};
   message.ask_at = kNever;
   consider_asking(message);
-  turn.ask_for_pass();
+  turn_.ask_for_pass();
   return Status::ok;
 }
 
-void Endpoint::Core::cancel_refused(Peer& peer, OutgoingMessage& message) {
+void Outgoing::cancel_refused(Peer& peer, OutgoingMessage& message) {
   if (message.cancel != Cancel::asked) return;
   message.cancel = Cancel::refused;
   message.ask_interval = Duration{};
@@ -178,7 +237,7 @@ namespace {
 constexpr std::uint64_t kMostStatuses = 4 * wire::kMaxStatusRun;
 }  // namespace
 
-void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
+void Outgoing::on_status(Peer& peer, const wire::StatusView& view) {
   std::uint64_t left = kMostStatuses;
   for (const wire::StatusEntry& entry : view.entries) {
     if (entry.run > left) break;
@@ -186,23 +245,22 @@ void Endpoint::Core::on_status(Peer& peer, const wire::StatusView& view) {
     const std::uint64_t first = expand(entry.message, peer.sends.next_number);
     // A status of messages that were never sent: believe nothing of it.
     if (before(peer.sends.next_number, first + entry.run)) {
-      reporter.drop(DropReason::bad_field);
+      reporter_.drop(DropReason::bad_field);
       break;
     }
     for (std::uint64_t number = first; number != first + entry.run; ++number) {
       const auto index = peer.sends.table.get(number);  // none: already final
-      if (index) apply_status(peer, outgoing.at(*index), entry.status);
+      if (index) apply_status(peer, messages_.at(*index), entry.status);
     }
   }
   advance_floor(peer);
 }
 
-void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
-                                  wire::MessageStatus status) {
-  if (turn.tracing()) {
-    reporter.trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
+void Outgoing::apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status) {
+  if (turn_.tracing()) {
+    reporter_.trace_send(TraceKind::message_status, message, static_cast<std::uint8_t>(status), 0);
   }
-  message.moved = coarse(turn.now());
+  message.moved = coarse(turn_.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   switch (status) {
     case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
@@ -210,7 +268,7 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
       return finish_send(
           message, message.options.level == Level::delivered ? Status::truncated : Status::ok);
     case wire::MessageStatus::cancelled:
-      if (message.cancel != Cancel::asked) return reporter.drop(DropReason::bad_field);
+      if (message.cancel != Cancel::asked) return reporter_.drop(DropReason::bad_field);
       return finish_send(message, Status::cancelled);
     case wire::MessageStatus::matched: return cancel_refused(peer, message);
     case wire::MessageStatus::accepted:
@@ -224,22 +282,22 @@ void Endpoint::Core::apply_status(Peer& peer, OutgoingMessage& message,
   }
 }
 
-void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
+void Outgoing::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   const std::uint64_t number = expand(grant.message, peer.sends.next_number);
-  if (turn.tracing()) {
+  if (turn_.tracing()) {
     TraceRecord record = record_of(TraceKind::grant_received, peer);
     record.message = number;
     record.fragment = grant.from;
     record.detail = grant.up_to;
-    turn.trace(record);
+    turn_.trace(record);
   }
   const auto index = peer.sends.table.get(number);
   if (!index) return;
-  OutgoingMessage& message = outgoing.at(*index);
+  OutgoingMessage& message = messages_.at(*index);
   if (grant.up_to > message.fragments || grant.from > grant.up_to) {
-    return reporter.drop(DropReason::bad_field);
+    return reporter_.drop(DropReason::bad_field);
   }
-  message.moved = coarse(turn.now());
+  message.moved = coarse(turn_.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
   message.rx_slot = grant.rx_slot;
   message.rx_generation = grant.rx_generation;
@@ -257,10 +315,47 @@ void Endpoint::Core::on_grant(Peer& peer, const wire::GrantBlock& grant) {
   consider_asking(message);
 }
 
-void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment,
-                                      SentPacket* record) {
+std::uint64_t Outgoing::waiting_fragments(const PeerSends& sends, std::uint64_t most) const {
+  std::uint64_t count = 0;
+  for (std::uint32_t i = sends.retransmits.front(); i != kNoIndex && count < most; ++count) {
+    i = sends.retransmits.next(retransmits_, i);
+  }
+  if (sends.to_send.empty()) return count;
+  const bool granted = messages_.at(sends.to_send.front()).granted;
+  for (std::uint32_t i = sends.to_send.front(); i != kNoIndex && count < most;) {
+    const OutgoingMessage& message = messages_.at(i);
+    if (message.granted != granted) break;
+    count += message.may_send - message.next_fragment;
+    i = sends.to_send.next(messages_, i);
+  }
+  return std::min(count, most);
+}
+
+// A new fragment waits like a lost one if a later one of its message has left over another NIC.
+void Outgoing::unpick(Peer& peer, const Pick& pick) {
+  OutgoingMessage& message = messages_.at(pick.message);
+  if (pick.more > 0) return unpick_packed(peer, pick);
+  if (pick.again || message.next_fragment != pick.fragment + 1) {
+    SlabId id;
+    if (Retransmit* entry = retransmits_.try_allocate(id)) {
+      entry->message = messages_.id_at(pick.message);
+      entry->fragment = pick.fragment;
+      entry->was_sent = pick.again;
+      peer.sends.retransmits.push_front(retransmits_, id.index);
+      ++message.queued;
+    }
+    return;
+  }
+  message.next_fragment = pick.fragment;
+  if (!peer.sends.to_send.contains(messages_, pick.message)) {
+    peer.sends.to_send.push_front(messages_, pick.message);
+  }
+}
+
+void Outgoing::queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment,
+                                SentPacket* record) {
   SlabId id;
-  Retransmit* entry = retransmits.try_allocate(id);
+  Retransmit* entry = retransmits_.try_allocate(id);
   if (entry == nullptr) return;  // the receiver requests it again
   entry->message = message;
   entry->fragment = fragment;
@@ -268,41 +363,41 @@ void Endpoint::Core::queue_retransmit(Peer& peer, SlabId message, std::uint32_t 
     record->retransmit = id.index;
     record->retransmit_generation = id.generation;
   }
-  peer.sends.retransmits.push_back(retransmits, id.index);
-  OutgoingMessage& owner = outgoing.at(message.index);
+  peer.sends.retransmits.push_back(retransmits_, id.index);
+  OutgoingMessage& owner = messages_.at(message.index);
   ++owner.queued;
   if (owner.cancel != Cancel::asked) owner.ask_at = kNever;
-  senders.want(peer);
+  senders_.want(peer);
 }
 
-void Endpoint::Core::packet_arrived(Peer& peer, const SentPacket& packet) {
+void Outgoing::packet_arrived(Peer& peer, const SentPacket& packet) {
   const auto arrived_with_it = [&](OutgoingMessage& message) {
     --message.in_flight;
-    message.moved = coarse(turn.now());
+    message.moved = coarse(turn_.now());
     consider_asking(message);
   };
-  if (packet.packed) return for_each_message_in(peer, packet, arrived_with_it);
-  OutgoingMessage* message = outgoing.get(SlabId{packet.message, packet.message_generation});
+  if (packet.packed) return for_each_message_in(peer.sends, packet, arrived_with_it);
+  OutgoingMessage* message = messages_.get(SlabId{packet.message, packet.message_generation});
   if (message != nullptr) arrived_with_it(*message);
 }
 
 // If it still waits to be retransmitted, nothing is sent twice.
-void Endpoint::Core::packet_came_late(Peer& peer, const SentPacket& packet) {
+void Outgoing::packet_came_late(Peer& peer, const SentPacket& packet) {
   if (packet.packed) return packed_is_late(peer, packet);
   const SlabId entry{packet.retransmit, packet.retransmit_generation};
-  if (packet.retransmit == kNoIndex || retransmits.get(entry) == nullptr) {
-    ++turn.counters.spurious_retransmits;
+  if (packet.retransmit == kNoIndex || retransmits_.get(entry) == nullptr) {
+    ++turn_.counters.spurious_retransmits;
     return;
   }
-  drop_retransmit(peer, packet.retransmit);
-  OutgoingMessage* message = outgoing.get(SlabId{packet.message, packet.message_generation});
+  drop_retransmit(peer.sends, packet.retransmit);
+  OutgoingMessage* message = messages_.get(SlabId{packet.message, packet.message_generation});
   if (message != nullptr) consider_asking(*message);
 }
 
-void Endpoint::Core::packet_lost(Peer& peer, SentPacket& packet) {
+void Outgoing::packet_lost(Peer& peer, SentPacket& packet) {
   if (packet.packed) return lose_packed(peer, packet);
   const SlabId id{packet.message, packet.message_generation};
-  OutgoingMessage* message = outgoing.get(id);
+  OutgoingMessage* message = messages_.get(id);
   if (message == nullptr) return;
   --message->in_flight;
   if (message->finished) return;
@@ -310,21 +405,13 @@ void Endpoint::Core::packet_lost(Peer& peer, SentPacket& packet) {
   consider_asking(*message);
 }
 
-void Endpoint::Core::drop_retransmit(Peer& peer, std::uint32_t index) {
-  OutgoingMessage& message = outgoing.at(retransmits.at(index).message.index);
-  HAWSER_ASSERT(message.queued > 0);
-  --message.queued;
-  peer.sends.retransmits.remove(retransmits, index);
-  retransmits.free(index);
-}
-
 // A finished message needs no retransmission. If no path works its entries would wait for one, and
 // the peer could not rest.
-void Endpoint::Core::drop_retransmits(Peer& peer, const OutgoingMessage& message) {
-  const std::uint32_t index = outgoing.index_of(message);
-  for (std::uint32_t entry = peer.sends.retransmits.front(); message.queued > 0;) {
-    const std::uint32_t following = peer.sends.retransmits.next(retransmits, entry);
-    if (retransmits.at(entry).message.index == index) drop_retransmit(peer, entry);
+void Outgoing::drop_retransmits(PeerSends& sends, const OutgoingMessage& message) {
+  const std::uint32_t index = messages_.index_of(message);
+  for (std::uint32_t entry = sends.retransmits.front(); message.queued > 0;) {
+    const std::uint32_t following = sends.retransmits.next(retransmits_, entry);
+    if (retransmits_.at(entry).message.index == index) drop_retransmit(sends, entry);
     entry = following;
   }
 }
@@ -357,27 +444,27 @@ struct Wanted {
 // Layer 2 at the sender. A requested fragment is retransmitted in three cases. Its path has got
 // past its last transmission, that transmission is older than what layer 1 waits for, or the
 // fragment is not in flight at all.
-void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
-  ++turn.counters.requests_received;
+void Outgoing::on_request(Peer& peer, const wire::RequestView& request) {
+  ++turn_.counters.requests_received;
   const std::uint64_t number = expand(request.message, peer.sends.next_number);
-  if (turn.tracing()) {
+  if (turn_.tracing()) {
     TraceRecord record = record_of(TraceKind::request_received, peer);
     record.message = number;
     record.fragment = request.base;
-    turn.trace(record);
+    turn_.trace(record);
   }
   const auto index = peer.sends.table.get(number);
   if (!index) return;
-  OutgoingMessage& message = outgoing.at(*index);
-  message.moved = coarse(turn.now());
+  OutgoingMessage& message = messages_.at(*index);
+  message.moved = coarse(turn_.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
-  const SlabId id = outgoing.id_of(message);
+  const SlabId id = messages_.id_of(message);
   Wanted wanted;
   wanted.base = request.base;
   std::ranges::copy(request.bitmap, wanted.words.begin());
 
   std::uint32_t unseen = message.in_flight;
-  paths.for_each_in_flight(peer.paths, [&](Path& path, SentPacket& record) {
+  paths_.for_each_in_flight(peer.paths, [&](Path& path, SentPacket& record) {
     if (unseen == 0 || wanted.empty()) return false;
     if (!carries(record, id, number)) return true;
     --unseen;
@@ -389,27 +476,27 @@ void Endpoint::Core::on_request(Peer& peer, const wire::RequestView& request) {
   if (wanted.empty()) return;
   if (message.next_fragment == 0 && message.ask_at != kNever) {
     // Only its envelope was sent, and the receiver can take it now.
-    message.ask_at = turn.now();
-    outgoing_timers.update(*index, turn.now());
+    message.ask_at = turn_.now();
+    timers_.update(*index, turn_.now());
     return;
   }
-  peer.sends.retransmits.for_each(retransmits, [&](std::uint32_t entry) {
-    if (retransmits.at(entry).message == id) (void)wanted.take(retransmits.at(entry).fragment);
+  peer.sends.retransmits.for_each(retransmits_, [&](std::uint32_t entry) {
+    if (retransmits_.at(entry).message == id) (void)wanted.take(retransmits_.at(entry).fragment);
   });
   for (std::size_t w = 0; w < wanted.words.size(); ++w) {
     for (std::uint64_t left = wanted.words[w]; left != 0; left &= left - 1) {
       const std::uint64_t fragment =
           std::uint64_t{request.base} + 64 * w + static_cast<unsigned>(std::countr_zero(left));
       if (fragment >= message.next_fragment) return;  // not sent yet: it will be
-      if (retransmits.available() <= retransmits.capacity() / 2) return;
+      if (retransmits_.available() <= retransmits_.capacity() / 2) return;
       queue_retransmit(peer, id, static_cast<std::uint32_t>(fragment), nullptr);
     }
   }
 }
 
-void Endpoint::Core::consider_asking(OutgoingMessage& message) {
+void Outgoing::consider_asking(OutgoingMessage& message) {
   if (message.finished) return;
-  Peer& peer = peers.at(message.peer);
+  Peer& peer = peers_.at(message.peer);
   // A cancelling message asks at once.
   const bool cancels = message.cancel == Cancel::asked;
   const bool busy = !cancels && (message.in_flight > 0 || message.queued > 0 ||
@@ -423,29 +510,43 @@ void Endpoint::Core::consider_asking(OutgoingMessage& message) {
     // If nothing may be sent ungranted, the envelope goes first.
     message.ask_interval = cancels || (message.next_fragment == 0 && !message.stopped)
                                ? Duration{}
-                               : peer.response.overdue(turn.granularity) +
-                                     microseconds(turn.tunables.max_ack_delay_us);
+                               : peer.response.overdue(turn_.granularity) +
+                                     microseconds(turn_.tunables.max_ack_delay_us);
   }
-  message.ask_at = turn.now() + message.ask_interval;
+  message.ask_at = turn_.now() + message.ask_interval;
   message.asked = 0;
   message.ask_put_off = false;
-  outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+  timers_.update(messages_.index_of(message), message.ask_at);
 }
 
-void Endpoint::Core::ask_status(OutgoingMessage& message) {
-  Peer& peer = peers.at(message.peer);
+// Lets up to `most` timers expire: each costs up to a microsecond.
+void Outgoing::expire(std::uint32_t most) {
+  for (std::uint32_t i = 0; i < most && timers_.next() <= turn_.now(); ++i) {
+    OutgoingMessage& message = messages_.at(timers_.pop().id);
+    if (message.ask_at != kNever && turn_.put_off(message.ask_at, message.ask_put_off,
+                                                  peers_.at(message.peer).response.smoothed())) {
+      timers_.update(messages_.index_of(message), message.ask_at);
+      continue;
+    }
+    ask_status(message);
+  }
+}
+
+void Outgoing::ask_status(OutgoingMessage& message) {
+  Peer& peer = peers_.at(message.peer);
   if (message.finished || message.ask_at == kNever || peer.session.state != SessionState::ready)
     return;
-  if (turn.now() < message.ask_at) {
-    outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+  if (turn_.now() < message.ask_at) {
+    timers_.update(messages_.index_of(message), message.ask_at);
     return;
   }
-  const Duration least = peer.response.overdue(turn.granularity);
-  const Duration longest = std::max(milliseconds(turn.tunables.peer_timeout_ms) / 8, least);
+  const Duration least = peer.response.overdue(turn_.granularity);
+  const Duration longest = std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 8, least);
   message.ask_interval = std::clamp(message.ask_interval * 2, least, longest);
-  message.ask_at = turn.now() + message.ask_interval + turn.random.jitter(message.ask_interval / 8);
+  message.ask_at =
+      turn_.now() + message.ask_interval + turn_.random.jitter(message.ask_interval / 8);
   message.ask_put_off = false;
-  outgoing_timers.update(outgoing.index_of(message), message.ask_at);
+  timers_.update(messages_.index_of(message), message.ask_at);
   send_envelope(message);
   if (message.asked < kMostAsked) ++message.asked;
 }

@@ -50,6 +50,7 @@ PathSet::PathSet(const Parts& parts, std::uint32_t paths, std::uint32_t record_b
       senders_(parts.senders),
       touched_(parts.touched),
       verdicts_(parts.verdicts),
+      packets_(parts.packets),
       user_(parts.user),
       endpoint_id_(parts.endpoint_id),
       paths_(paths),

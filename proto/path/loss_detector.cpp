@@ -92,7 +92,7 @@ void PathSet::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPack
       path.large_lost_at = turn_.now();
     }
   }
-  user_.packet_lost(peer, packet);
+  packets_.packet_lost(peer, packet);
 }
 
 bool PathSet::is_large(const Peer& peer, const SentPacket& packet) const {

@@ -118,7 +118,7 @@ void PathSet::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, S
   if (packet.state == SentPacket::State::lost) {
     packet.state = SentPacket::State::acknowledged;
     packet.departed = packet.sent;  // the earliest possible time
-    if (packet.message != kNoIndex) user_.packet_came_late(peer, packet);
+    if (packet.message != kNoIndex) packets_.packet_came_late(peer, packet);
     if (packet.lost_by_order) {
       path.reordering_proven = true;
       path.proven_epoch = order_epoch(number);
@@ -130,7 +130,7 @@ void PathSet::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, S
   settle(path, packet, SentPacket::State::acknowledged, overtaken);
   packet.departed = earlier(packet.departed, turn_.now());  // the link is faster than it says
   path.delivered_bytes += packet.wire_bytes;
-  if (packet.message != kNoIndex) user_.packet_arrived(peer, packet);
+  if (packet.message != kNoIndex) packets_.packet_arrived(peer, packet);
 }
 
 // Takes samples from the newest packet that an acknowledgement names. They come even from a packet

@@ -10,8 +10,8 @@
 //   probe_timeouts.cpp   when the peer is asked for an answer
 //
 // Whoever sends data asks for a path (bound, usable, with room), and enters each packet that a NIC
-// has accepted with `push`. A PathSet knows nothing of messages: it tells its user what became of a
-// packet.
+// has accepted with `push`. A PathSet knows nothing of messages: it tells their owner what became
+// of a packet.
 //
 // Timers of a path: `gap_at`, `pto_at` and `probe_at`. `expire` fires what is due, and `next_timer`
 // is the earliest.
@@ -43,15 +43,23 @@ class Senders;
 class TouchedPeers;
 struct Peer;
 
-// What a PathSet tells and asks the owners above it.
-class PathUser {
+// Who sends data over the paths: it is told what became of each packet with data.
+class PacketOwner {
  public:
   // A packet with data was in flight, and has arrived.
   virtual void packet_arrived(Peer& peer, const SentPacket& packet) = 0;
   // A packet with data has arrived after all. It was declared lost before.
   virtual void packet_came_late(Peer& peer, const SentPacket& packet) = 0;
-  // A packet with data was declared lost. The user may note in the record what it did about that.
+  // A packet with data was declared lost. The owner may note in the record what it did about that.
   virtual void packet_lost(Peer& peer, SentPacket& packet) = 0;
+
+ protected:
+  ~PacketOwner() = default;
+};
+
+// Who keeps the sessions and the timers of peers.
+class PathUser {
+ public:
   // No path works: the peer should be called over all pairs of NICs.
   virtual void announce(Peer& peer) = 0;
   // A path of the peer has an earlier timer, perhaps between two turns.
@@ -72,6 +80,7 @@ class PathSet {
     Senders& senders;
     TouchedPeers& touched;
     StandingVerdicts& verdicts;
+    PacketOwner& packets;
     PathUser& user;
     std::uint64_t endpoint_id;
   };
@@ -253,6 +262,7 @@ class PathSet {
   Senders& senders_;
   TouchedPeers& touched_;
   StandingVerdicts& verdicts_;
+  PacketOwner& packets_;
   PathUser& user_;
   const std::uint64_t endpoint_id_;
 

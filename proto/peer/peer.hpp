@@ -18,7 +18,7 @@
 #include "proto/base/prefetch.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
-#include "proto/message/outgoing.hpp"
+#include "proto/message/outgoing_message.hpp"
 #include "proto/message/peer_messages.hpp"
 #include "proto/path/path.hpp"
 #include "proto/path/peer_paths.hpp"

@@ -16,7 +16,7 @@
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
 #include "proto/message/incoming.hpp"
-#include "proto/message/outgoing.hpp"
+#include "proto/message/outgoing_message.hpp"
 #include "proto/path/path.hpp"
 #include "proto/path/sent_packets.hpp"
 #include "proto/peer/peer_table.hpp"

@@ -146,7 +146,7 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
     peer.session.last_heard = turn.now();
     const wire::ClosingPart& said = *packet.closing;
     if (said.part >= PeerHandshake::kMaxCloseParts) return reporter.drop(DropReason::bad_field);
-    packet.blocks.visit([&](const wire::StatusView& view) { on_status(peer, view); });
+    packet.blocks.visit([&](const wire::StatusView& view) { outgoing.on_status(peer, view); });
     peer.handshake.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
     if ((said.flags & wire::kClosingLast) != 0) {
       peer.handshake.close_part_count = static_cast<std::uint8_t>(said.part + 1);
@@ -208,7 +208,7 @@ void Endpoint::Core::progress_closing() {
     drop_held(peer);
   });
   cancel_all(Status::endpoint_closed);
-  closed = outgoing.size() == 0 || turn.now() >= since + timeout * 2;
+  closed = outgoing.all().size() == 0 || turn.now() >= since + timeout * 2;
   close_wake = closed ? kNever : turn.now() + milliseconds(1);
 }
 

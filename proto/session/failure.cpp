@@ -98,11 +98,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status, Reason of_timeout) {
              .nic = peer.session.route.local,
              .remote_nic = peer.session.route.remote});
 
-  while (!peer.sends.retransmits.empty()) drop_retransmit(peer, peer.sends.retransmits.front());
-  while (peer.sends.table.size() > 0) {
-    finish_send(outgoing.at(*peer.sends.table.get(peer.sends.table.first(0))), status);
-  }
-  if (peer.sends.table.is_open()) advance_floor(peer);
+  outgoing.end_session(peer, status);
   descriptors.forget(peer);  // else it would be offered the descriptors that it frees
   fail_receives(peer, status);
   for (const std::uint32_t index : std::array(peer.paths.indices)) {

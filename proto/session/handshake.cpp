@@ -282,7 +282,7 @@ void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, NicPair ove
   part.nics = static_cast<std::uint8_t>(nics.size());
   part.absence_ms = static_cast<std::uint16_t>(turn.tunables.longest_absence_ms);
   part.cookie = cookie;
-  part.unscheduled_bytes = unscheduled_bytes;
+  part.unscheduled_bytes = outgoing.unscheduled_bytes();
   writer.part(part);
   for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
   ++turn.counters.handshakes_sent;

@@ -187,12 +187,7 @@ void Endpoint::Core::become_ready(Peer& peer) {
     outbox.add_nic_state(peer, nic);
     outbox.schedule_soon(peer);
   }
-  peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
-    OutgoingMessage& message = outgoing.at(index);
-    prepare(peer, message);
-    want_to_send(peer, message);
-    consider_asking(message);
-  });
+  outgoing.begin_session(peer);
   turn.progress();
 }
 

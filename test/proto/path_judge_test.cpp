@@ -13,13 +13,13 @@ namespace hawser::proto {
 namespace {
 
 // A judge over the paths to one READY peer.
-struct Court : Sending, PathUser {
+struct Court : Sending, PacketOwner, PathUser {
   Slab<OutgoingMessage> outgoing{1};
   Reporter reporter{turn, peers, outgoing};
   Senders senders{peers};
   TouchedPeers touched{peers};
   StandingVerdicts verdicts;
-  PathSet paths{{turn, peers, sender, reporter, senders, touched, verdicts, *this, 1}, 4, 64};
+  PathSet paths{{turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
   PathJudge court{turn, peers, paths, sender.nics(), verdicts};
 
   Court() {

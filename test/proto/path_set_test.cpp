@@ -15,13 +15,13 @@ namespace hawser::proto {
 namespace {
 
 // The paths to a READY peer with two NICs. It notes what their user is told.
-struct Alone : Sending, PathUser {
+struct Alone : Sending, PacketOwner, PathUser {
   Slab<OutgoingMessage> outgoing{1};
   Reporter reporter{turn, peers, outgoing};
   Senders senders{peers};
   TouchedPeers touched{peers};
   StandingVerdicts verdicts;
-  PathSet paths{{turn, peers, sender, reporter, senders, touched, verdicts, *this, 1}, 4, 64};
+  PathSet paths{{turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
   std::vector<std::uint32_t> arrived, late, lost;  // messages of the packets
   int announced = 0;
 

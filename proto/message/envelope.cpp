@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packets that carry no data: envelopes that ask for a status, and probes of paths.
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/outgoing.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -24,11 +28,11 @@ wire::EnvelopePart envelope_of(const OutgoingMessage& message) {
 }
 
 // Asks for the status of a message. After asking in vain it uses more pairs of NICs.
-void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
-  Peer& peer = peers.at(message.peer);
-  PacketBuffer* const buffer = sender.take_buffer();
+void Outgoing::send_envelope(const OutgoingMessage& message) {
+  Peer& peer = peers_.at(message.peer);
+  PacketBuffer* const buffer = sender_.take_buffer();
   if (buffer == nullptr) return;
-  const Ways ways = control_routes.ways_of_question(peer, message.asked);
+  const Ways ways = routes_.ways_of_question(peer, message.asked);
   wire::PacketWriter writer(*buffer);
   writer.begin(wire::PacketType::envelope, peer.session.remote_index, peer.session.remote_token,
                to_wire(peer.sends.floor));
@@ -38,9 +42,9 @@ void Endpoint::Core::send_envelope(const OutgoingMessage& message) {
   wire::EnvelopePart envelope = envelope_of(message);
   if (message.cancel == Cancel::asked) envelope.kind = wire::EnvelopeKind::cancel;
   writer.part(envelope);
-  ++turn.counters.message_probes_sent;
-  if (turn.tracing()) reporter.trace_send(TraceKind::message_probe, message, 0, 0);
-  (void)control_routes.send(peer, ways, *buffer, writer);
+  ++turn_.counters.message_probes_sent;
+  if (turn_.tracing()) reporter_.trace_send(TraceKind::message_probe, message, 0, 0);
+  (void)routes_.send(peer, ways, *buffer, writer);
 }
 
 }  // namespace hawser::proto

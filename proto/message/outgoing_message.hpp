@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message that this endpoint sends. Plain data: the rules live in send.cpp and transmit.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "hawser/types.hpp"
+#include "proto/base/list.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/base/time.hpp"
+#include "proto/options.hpp"
+
+namespace hawser::proto {
+
+// How far the caller's wish to cancel a send has come.
+enum class Cancel : std::uint8_t {
+  none,
+  asked,    // nothing new is sent, its envelopes ask to cancel; the receiver decides
+  refused,  // it was matched first, so it goes on
+};
+
+struct OutgoingMessage {
+  OperationId operation = kNoOperation;
+  std::uint32_t peer = kNoIndex;
+  std::uint32_t moved = 0;  // coarse: when it last made progress, or was answered
+  std::uint64_t number = 0;
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t tag = 0;
+  std::uint16_t channel = 0;
+  SendOptions options{};
+
+  std::uint32_t fragments = 1;      // an empty message has one
+  std::uint32_t next_fragment = 0;  // those from here on are to be sent; send.cpp has the invariant
+  std::uint32_t sent_before = 0;    // next_fragment as it was before it was set back
+  std::uint32_t may_send = 0;       // fragments below it may be sent
+  std::uint32_t rx_slot = kNoIndex;  // named by the grant
+  std::uint32_t rx_generation = 0;
+  std::uint32_t in_flight = 0;  // packets not yet acknowledged nor lost
+  std::uint32_t queued = 0;     // entries in the retransmit queue
+  std::uint32_t unreaped = 0;   // sends that a NIC may still read from
+  bool granted = false;
+  bool readable = true;   // by the processor, and not only by a device
+  bool stopped = false;   // NO_ROOM: waits for a grant
+  bool finished = false;  // has its final status; lives on until the NICs release it
+  Cancel cancel = Cancel::none;
+  Status result = Status::ok;
+
+  Time ask_at = kNever;  // when to ask for the status
+  Duration ask_interval{};
+  bool ask_put_off = false;
+  std::uint8_t asked = 0;  // how often without an answer since, up to 255
+  ListLink send_link;      // on the peer's list of messages with fragments to send
+};
+
+// A fragment that waits for retransmission.
+struct Retransmit {
+  SlabId message;
+  std::uint32_t fragment = 0;
+  bool was_sent = true;  // false: the NIC that was to take it refused it, and took later ones
+  ListLink link;
+};
+
+}  // namespace hawser::proto
