@@ -18,7 +18,6 @@
 
 #include "hawser/stats.hpp"
 #include "hawser/types.hpp"
-#include "proto/base/bitmap.hpp"
 #include "proto/base/deadline_heap.hpp"
 #include "proto/base/ring.hpp"
 #include "proto/base/sequence.hpp"
@@ -28,15 +27,11 @@
 #include "proto/endpoint.hpp"
 #include "proto/endpoint/burst.hpp"
 #include "proto/endpoint/call_queue.hpp"
-#include "proto/endpoint/descriptors.hpp"
 #include "proto/endpoint/half_open_strangers.hpp"
 #include "proto/message/allowance.hpp"
 #include "proto/message/finished_entry.hpp"
-#include "proto/message/grants.hpp"
-#include "proto/message/groups.hpp"
-#include "proto/message/matching.hpp"
+#include "proto/message/incoming.hpp"
 #include "proto/message/outgoing.hpp"
-#include "proto/message/payload_store.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/division.hpp"
 #include "proto/path/local_nic.hpp"
@@ -48,6 +43,7 @@
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
 #include "proto/service/control_routes.hpp"
+#include "proto/service/descriptors.hpp"
 #include "proto/service/outbox.hpp"
 #include "proto/service/packet_sender.hpp"
 #include "proto/service/reporter.hpp"
@@ -59,9 +55,6 @@
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
-
-// How urgently a receiver looks for the missing parts of a message (docs/internals/protocol.md §9).
-enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
 struct Endpoint::Core : private PathUser {
   Core(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool);
@@ -84,17 +77,11 @@ struct Endpoint::Core : private PathUser {
   PathJudge path_judge{turn, peers, paths, nics, verdicts};
   ReceivePaths receive_paths;
   ControlRoutes control_routes{turn, sender, paths.all()};
-  Slab<IncomingMessage> incoming;
-  BlockPool bitmap_blocks;
   MessageTablePool table_blocks;
-  Matching matching;
-  Groups groups;
-  Grants grants;
-  PayloadStore payloads;
+  Incoming incoming;
 
   // ---- timers: one deadline per object, for the earliest of its timers
   DeadlineHeap peer_timers;
-  DeadlineHeap incoming_timers;
 
   // ---- work at hand
   Senders senders{peers};
@@ -114,7 +101,6 @@ struct Endpoint::Core : private PathUser {
 
   std::uint32_t handshake_counter = 0;
   std::uint32_t session_sequence = 0;
-  std::uint32_t claims = 0;  // of messages without a receive: those that the caller has claimed
   NicNews news;
   bool closing = false;
   bool closed = false;
@@ -200,12 +186,9 @@ struct Endpoint::Core : private PathUser {
   // ---- failure.cpp
   // `of_timeout`: the reason of a peer_timeout, if the evidence here doesn't give it.
   void fail_peer(Peer& peer, Status status, Reason of_timeout = Reason::none);
-  void fail_receives(Peer& peer, Status status);
-  void drop_held(Peer& peer);
   void forget_failed(Peer& peer);
 
   // ---- closing.cpp
-  [[nodiscard]] std::optional<wire::MessageStatus> final_status(std::uint32_t entry) const;
   [[nodiscard]] wire::ClosingPart& begin_closing(const Peer& peer, wire::PacketType type,
                                                  wire::PacketWriter& writer);
   void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags, Ways ways);
@@ -215,7 +198,6 @@ struct Endpoint::Core : private PathUser {
   void on_closing(Peer& peer, NicPair from, const wire::PacketView& packet);
   void on_close(Peer& peer, const wire::PacketView& packet);
   void progress_closing();
-  void cancel_all(Status status);
 
   // ---- transmit.cpp
   enum class Sent : std::uint8_t { all, more, blocked, refused };
@@ -241,74 +223,6 @@ struct Endpoint::Core : private PathUser {
 
   // ---- stalls.cpp
   void watch_progress(Peer& peer);
-
-  // ---- arrivals.cpp
-  void on_floor(Peer& peer, std::uint32_t wire_floor);
-  [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
-  [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
-                                               const wire::EnvelopePart& envelope);
-  [[nodiscard]] bool take_descriptor(Peer& peer, std::uint64_t number,
-                                     const wire::EnvelopePart& envelope, SlabId& id);
-  void give_back_unmatched(IncomingMessage& message);
-  [[nodiscard]] bool may_enter(const Peer& peer, std::uint64_t number) const;
-  void on_data(Peer& peer, const wire::PacketView& packet);
-  void on_packed(Peer& peer, const wire::PacketView& packet);
-  void on_granted(Peer& peer, const wire::PacketView& packet);
-  void on_envelope(Peer& peer, const wire::PacketView& packet);
-  void on_cancel(Peer& peer, const wire::PacketView& packet);
-  void bury(Peer& peer, std::uint64_t number);
-  void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
-  void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes, std::size_t n);
-  void arrived_whole(IncomingMessage& message);
-  void free_incoming(IncomingMessage& message);
-
-  // ---- eager.cpp
-  [[nodiscard]] bool take_eager(Peer& peer, const wire::PacketView& packet);
-  void complete_eager(const Peer& peer, const wire::PacketView& packet,
-                      const PostedReceive& receive);
-
-  // ---- receives.cpp
-  void post_receive(const ReceiveRequest& request);
-  void process_in_order(Peer& peer);
-  void process(IncomingMessage& message);
-  [[nodiscard]] MessageId claim(const UnexpectedEntry& entry);
-  [[nodiscard]] IncomingMessage* claimed(MessageId name);
-  void unclaim(IncomingMessage& message);
-  void receive_claimed(IncomingMessage& message, const ReceiveRequest& request);
-  void put_back(IncomingMessage& message);
-  void match(IncomingMessage& message, const PostedReceive& receive);
-  void note_unposted(const PostedReceive& receive);
-  void complete_receive(const IncomingMessage& message, Status status);
-  void complete_unmatched(const PostedReceive& receive, Status status);
-  [[nodiscard]] UnexpectedEntry unexpected_entry(const IncomingMessage& message,
-                                                 std::uint32_t index) const;
-
-  // ---- expect.cpp
-  [[nodiscard]] DetectionLevel level_of(const IncomingMessage& message) const;
-  [[nodiscard]] Duration detection_interval(const Peer& peer, const IncomingMessage& message) const;
-  void expect(IncomingMessage& message, bool progress);
-  void expire_expectation(IncomingMessage& message);
-  void request_missing(IncomingMessage& message);
-  void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
-  void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
-  void judge_full_store();
-
-  // ---- grants.cpp
-  [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
-  [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
-  void start_grants(IncomingMessage& message);
-  void leave_grants(IncomingMessage& message);
-  void count_granted(const IncomingMessage& message);
-  void grant_progress(IncomingMessage& message);
-  void regrade(IncomingMessage& message);
-  void regrade(Grantee& grantee);
-  void begin_pace(Grantee& grantee);
-  void end_pace(Grantee& grantee);
-  void raise_group(std::uint16_t channel, const Hint& hint);
-  void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
-  void grant_oldest();
-  void give_grants();
-  void watch_rings();
 
   // ---- small things that many need
   // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.

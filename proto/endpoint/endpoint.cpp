@@ -29,7 +29,6 @@ static_assert(sizeof(AddressHead) + kMaxNics * sizeof(wire::NicRecord) <=
               Endpoint::kMaxAddressBytes);
 
 constexpr std::uint64_t kMostEvents = 4096 - 64;  // events that nobody has taken yet
-constexpr std::uint64_t kMostGroups = 1024;  // steps of collectives that are told apart at a time
 
 // Prefetches a peer. With many peers few are in the cache, but the one that was sent to last is.
 // True: its paths should be fetched too.
@@ -61,7 +60,7 @@ const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t cha
   if (core.closing) return nullptr;
   status = Status::unknown_peer;
   if (peer != kAnyPeer && core.peers.index_of(peer) == kNoIndex) return nullptr;
-  const UnexpectedEntry* const found = core.matching.probe(peer, channel, tag, mask);
+  const UnexpectedEntry* const found = core.incoming.probe(peer, channel, tag, mask);
   status = found != nullptr ? Status::ok : nothing_of(core, peer);
   if (found != nullptr) envelope = {found->peer, found->tag, found->bytes, found->immediate};
   return found;
@@ -126,18 +125,19 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
             u32(2 * turn.tunables.max_in_flight_packets / SentBlockPool::kRecords +
                 32 * turn.tunables.max_peers)),
       receive_paths(turn, reporter, u32(turn.tunables.max_peers * kMaxPaths)),
-      incoming(u32(turn.tunables.max_receive_messages + turn.tunables.max_operations +
-                   turn.tunables.max_peers)),
-      bitmap_blocks(incoming.capacity() + u32(4096), u32(1024)),
       table_blocks(u32(8 * turn.tunables.max_peers + turn.tunables.max_operations / 16 +
                        turn.tunables.max_receive_messages / 16)),
-      matching(u32(turn.tunables.max_operations), incoming.capacity(),
-               u32(turn.tunables.max_peers)),
-      groups(u32(std::min(turn.tunables.max_operations, kMostGroups))),
-      grants(u32(turn.tunables.max_peers)),
-      payloads(0, wire::kMinFragmentBytes),
+      incoming({.turn = turn,
+                .peers = peers,
+                .sender = sender,
+                .reporter = reporter,
+                .touched = touched,
+                .outbox = outbox,
+                .routes = control_routes,
+                .descriptors = descriptors,
+                .paths = receive_paths,
+                .numbers = table_blocks}),
       peer_timers(u32(turn.tunables.max_peers)),
-      incoming_timers(incoming.capacity()),
       peer_places(u32(turn.tunables.max_peers)),
       outbox({.turn = turn,
               .peers = peers,
@@ -145,7 +145,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
               .sender = sender,
               .routes = control_routes,
               .receive_paths = receive_paths,
-              .incoming = incoming,
+              .incoming = incoming.all(),
               .allowance = allowance,
               .solicitor = descriptors},
              u32(turn.tunables.max_receive_messages + turn.tunables.max_peers)),
@@ -153,9 +153,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
   const NicLimits& limits = sender.limits();
-  grants.budget = GrantBudget(turn.tunables.grant_start_bytes * nics.size(),
-                              limits.receive_bytes * nics.size(), limits.fragment_bytes);
-  payloads = PayloadStore(turn.tunables.unexpected_bytes, limits.fragment_bytes);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, name_mask & ~indices};
   for (const LocalNic& local : nics) {
@@ -273,13 +270,13 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
   IncomingMessage* claimed = nullptr;
   if (request.claimed != kNoMessage) {
-    claimed = core.claimed(request.claimed);
+    claimed = core.incoming.claimed(request.claimed);
     if (claimed == nullptr) return Status::unknown_operation;
   } else if (request.peer != kAnyPeer) {
     Peer* peer = core.used_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
     if (peer->session.state != SessionState::ready &&
-        core.matching.probe(request.peer, request.channel, request.tag, request.mask) == nullptr) {
+        core.incoming.probe(request.peer, request.channel, request.tag, request.mask) == nullptr) {
       if (peer->session.state == SessionState::failed) return peer->session.failure;
       core.want_session(*peer);  // else nothing would end the wait for a peer that dies now
       if (peer->session.state == SessionState::idle) return Status::again;
@@ -287,10 +284,18 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   }
   if (!core.turn.operations.is_free(request.operation)) return without_slot(request.operation);
   core.turn.operations.begin(request.operation, OperationKind::receive, kNoIndex, core.turn.now());
+  const PostedReceive receive{.operation = request.operation,
+                              .peer = request.peer,
+                              .channel = request.channel,
+                              .tag = request.tag,
+                              .mask = request.mask,
+                              .data = request.data,
+                              .bytes = request.bytes,
+                              .options = request.options};
   if (claimed != nullptr) {
-    core.receive_claimed(*claimed, request);
+    core.incoming.receive_claimed(*claimed, receive);
   } else {
-    core.post_receive(request);
+    core.incoming.post(receive);
   }
   core.turn.ask_for_pass();
   return Status::ok;
@@ -308,16 +313,16 @@ Status Endpoint::claim(PeerId peer, std::uint16_t channel, std::uint64_t tag, st
   Core& core = *core_;
   Status status = Status::again;
   const UnexpectedEntry* const found = look_for(core, peer, channel, tag, mask, envelope, status);
-  if (found != nullptr) message = core.claim(*found);
+  if (found != nullptr) message = core.incoming.claim(*found);
   return status;
 }
 
 Status Endpoint::put_back(Time now, MessageId name) {
   Core& core = *core_;
   core.turn.call(now);
-  IncomingMessage* message = core.claimed(name);
+  IncomingMessage* message = core.incoming.claimed(name);
   if (message == nullptr) return Status::unknown_operation;
-  core.put_back(*message);
+  core.incoming.put_back(*message);
   core.turn.ask_for_pass();
   return Status::ok;
 }
@@ -329,11 +334,7 @@ Status Endpoint::cancel(Time now, OperationId operation) {
   if (slot == nullptr) return Status::unknown_operation;
   if (slot->kind == OperationKind::send)
     return core.outgoing.cancel(core.outgoing.at(slot->outgoing));
-  const auto receive = core.matching.cancel_receive(operation);
-  if (!receive) return Status::too_late;
-  core.note_unposted(*receive);
-  core.complete_unmatched(*receive, Status::cancelled);
-  return Status::ok;
+  return core.incoming.cancel(operation, Status::cancelled) ? Status::ok : Status::too_late;
 }
 
 Status Endpoint::disconnect(Time now, PeerId id) {

@@ -87,8 +87,7 @@ void Endpoint::Core::rearm(Peer& peer) {
   Time at = kNever;
   if (peer.session.state == SessionState::ready) {
     at = earlier(paths.next_timer(peer), earlier(outbox.due_at(peer), descriptors.due_at(peer)));
-    if (peer.receives.grantee != kNoIndex)
-      at = earlier(at, grants.grantees.at(peer.receives.grantee).due);
+    at = earlier(at, incoming.pace_ends(peer.receives));
     if (is_pending(peer)) {
       const Time quiet = peer.session.last_heard + patience_with(turn, peer) / 4;
       at = earlier(at, gives_up_at(peer));
@@ -105,10 +104,7 @@ void Endpoint::Core::expire(Peer& peer) {
   if (peer.session.state == SessionState::ready) {
     paths.expire(peer);
     if (descriptors.due_at(peer) <= turn.now()) descriptors.expire(peer);
-    if (peer.receives.grantee != kNoIndex) {
-      Grantee& grantee = grants.grantees.at(peer.receives.grantee);
-      if (grantee.due <= turn.now()) end_pace(grantee);
-    }
+    incoming.expire_pace(peer.receives);
     watch_liveness(peer);
   }
   rearm(peer);
@@ -126,10 +122,8 @@ void Endpoint::Core::expire_timers() {
     }
   }
   outgoing.expire(kMostExpiries);
-  for (std::uint32_t i = 0; i < kMostExpiries && incoming_timers.next() <= turn.now(); ++i) {
-    expire_expectation(incoming.at(incoming_timers.pop().id));
-  }
-  if (descriptors.judge_at() <= turn.now()) judge_full_store();
+  incoming.expire(kMostExpiries);
+  if (descriptors.judge_at() <= turn.now()) incoming.judge_full_store();
   if (news.at <= turn.now()) spread_news();
   if (verdicts.at() <= turn.now()) path_judge.judge();
 }
@@ -160,11 +154,11 @@ namespace {
 template <class Core>
 void take(Core& core, Peer& peer, const wire::PacketView& packet) {
   switch (packet.type) {
-    case wire::PacketType::data: return core.on_data(peer, packet);
-    case wire::PacketType::packed: return core.on_packed(peer, packet);
-    case wire::PacketType::granted: return core.on_granted(peer, packet);
+    case wire::PacketType::data: return core.incoming.on_data(peer, packet);
+    case wire::PacketType::packed: return core.incoming.on_packed(peer, packet);
+    case wire::PacketType::granted: return core.incoming.on_granted(peer, packet);
     case wire::PacketType::probe: return;
-    case wire::PacketType::envelope: return core.on_envelope(peer, packet);
+    case wire::PacketType::envelope: return core.incoming.on_envelope(peer, packet);
     default: ++core.turn.counters.control_packets_received;
   }
 }
@@ -180,7 +174,7 @@ bool Endpoint::Core::arrives(Peer& peer, std::size_t nic, const wire::PacketView
     outbox.acknowledge_again(peer, *path);
     return false;
   }
-  grants.budget.on_arrival(packet.payload.size());
+  incoming.count_arrival(packet.payload.size());
   allowance.count(peer.receives.active_epoch);
   outbox.acknowledge(peer, *path, *packet.header, overtaken);
   return true;
@@ -233,7 +227,7 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   if (peer.session.close_sent && (sequenced || packet.fragment != nullptr)) {
     repeat_close(peer);
   } else {
-    if (!peer.session.close_sent) on_floor(peer, packet.header->floor);
+    if (!peer.session.close_sent) incoming.on_floor(peer, packet.header->floor);
     if (!sequenced || arrives(peer, nic, packet, datagram.congestion_experienced)) {
       if ((packet.header->flags & wire::kFlagInsists) != 0) {
         outbox.raise_ways(peer, control_routes.ways_of_answer(peer));
@@ -299,8 +293,8 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   const Time reap_at = outgoing.unreleased() > 0 ? turn.now() + kReapRetry : kNever;
   if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
-  give_grants();
-  if (allowance.pass(turn.now())) watch_rings();
+  incoming.give_grants();
+  if (allowance.pass(turn.now())) incoming.watch_rings();
   outbox.send_due(true);  // senders measure by these, so they must not queue behind data
   transmit();
   outbox.send_due(false);
@@ -317,7 +311,7 @@ TurnResult Endpoint::Core::finish_turn(Time at) {
   result.progressed = turn.has_progressed();
   result.warns = turn.warns();
   result.wake_at =
-      earlier(peer_timers.next(), earlier(outgoing.next_timer(), incoming_timers.next()));
+      earlier(peer_timers.next(), earlier(outgoing.next_timer(), incoming.next_timer()));
   result.wake_at =
       earlier(result.wake_at, earlier(news.at, earlier(close_wake, descriptors.judge_at())));
   result.wake_at = earlier(result.wake_at, earlier(verdicts.at(), reap_at));

@@ -12,10 +12,10 @@ EndpointStats Endpoint::stats() const {
   stats.operations_pending = core_->turn.operations.live();
   stats.packets_in_flight = core_->paths.in_flight();
   stats.messages_unmatched = core_->descriptors.unmatched();
-  stats.messages_claimed = core_->claims;
+  stats.messages_claimed = core_->incoming.claims();
   stats.sends_unreleased = core_->outgoing.unreleased();
   stats.buffers_in_use = core_->sender.buffers_in_use();
-  stats.unexpected_bytes_held = core_->payloads.bytes_held();
+  stats.unexpected_bytes_held = core_->incoming.bytes_held();
   stats.peers_awake = core_->peers.awake();
   stats.peers_at_rest = core_->peers.at_rest();
   auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];

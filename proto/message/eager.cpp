@@ -9,7 +9,14 @@
 #include <cstring>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/finished_entry.hpp"
+#include "proto/message/incoming.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/descriptors.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -28,29 +35,29 @@ Hint group_of(const wire::EnvelopePart& envelope, const PostedReceive& receive) 
 }  // namespace
 
 // False: nothing was done.
-bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
+bool Incoming::take_eager(Peer& peer, const wire::PacketView& packet) {
   const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
   const wire::EnvelopePart& envelope = *packet.envelope;
   const std::size_t bytes = packet.payload.size();
   if (number != peer.receives.next_to_process || packet.fragment->fragment != 0 ||
       envelope.length() != bytes || bytes > peer.session.fragment_bytes ||
-      descriptors.any_starved() || !peer.receives.table.has_place_for(number)) {
+      descriptors_.any_starved() || !peer.receives.table.has_place_for(number)) {
     return false;
   }
-  const PostedReceive* receive = matching.match({.peer = peers.id_of(peer),
-                                                 .number = number,
-                                                 .channel = envelope.channel,
-                                                 .tag = envelope.tag,
-                                                 .bytes = bytes,
-                                                 .immediate = envelope.immediate});
+  const PostedReceive* receive = matching_.match({.peer = peers_.id_of(peer),
+                                                  .number = number,
+                                                  .channel = envelope.channel,
+                                                  .tag = envelope.tag,
+                                                  .bytes = bytes,
+                                                  .immediate = envelope.immediate});
   if (receive == nullptr) return false;
   note_unposted(*receive);
   ++peer.receives.next_to_process;
-  descriptors.note_processed(peer);
+  descriptors_.note_processed(peer);
   const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
   if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
-  turn.counters.data_bytes_received += bytes;
-  ++turn.counters.messages_received;
+  turn_.counters.data_bytes_received += bytes;
+  ++turn_.counters.messages_received;
   complete_eager(peer, packet, *receive);
 
   const auto status =
@@ -58,16 +65,16 @@ bool Endpoint::Core::take_eager(Peer& peer, const wire::PacketView& packet) {
   const bool was_set =
       peer.receives.table.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
   HAWSER_ASSERT(was_set);
-  outbox.add_status(peer, number, status);
-  outbox.schedule_soon(peer);
+  outbox_.add_status(peer, number, status);
+  outbox_.schedule_soon(peer);
   const Hint hint = group_of(envelope, *receive);
-  if (groups.note_complete(envelope.channel, hint)) raise_group(envelope.channel, hint);
+  if (groups_.note_complete(envelope.channel, hint)) raise_group(envelope.channel, hint);
   if (peer.receives.table.get(peer.receives.next_to_process)) process_in_order(peer);
   return true;
 }
 
-void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& packet,
-                                    const PostedReceive& receive) {
+void Incoming::complete_eager(const Peer& peer, const wire::PacketView& packet,
+                              const PostedReceive& receive) {
   const wire::EnvelopePart& envelope = *packet.envelope;
   Completion completion;
   completion.operation = receive.operation;
@@ -75,19 +82,19 @@ void Endpoint::Core::complete_eager(const Peer& peer, const wire::PacketView& pa
   completion.kind = OperationKind::receive;
   completion.status = packet.payload.size() <= receive.bytes ? Status::ok : Status::truncated;
   completion.channel = envelope.channel;
-  completion.peer = peers.id_of(peer);
+  completion.peer = peers_.id_of(peer);
   completion.tag = envelope.tag;
   completion.bytes = std::min<std::uint64_t>(packet.payload.size(), receive.bytes);
   completion.message_bytes = packet.payload.size();
   completion.immediate = envelope.immediate;
-  turn.complete(completion);
-  if (!turn.tracing()) return;
+  turn_.complete(completion);
+  if (!turn_.tracing()) return;
   TraceRecord record = record_of(TraceKind::receive_completed, peer);
   record.operation = static_cast<std::uint64_t>(receive.operation);
   record.message = expand(packet.fragment->message, peer.receives.next_to_process);
   record.bytes = static_cast<std::uint32_t>(packet.payload.size());
   record.cause = static_cast<std::uint8_t>(completion.status);
-  turn.trace(record);
+  turn_.trace(record);
 }
 
 }  // namespace hawser::proto

@@ -9,11 +9,18 @@
 // under way. Asking early is cheap: the sender knows which packets may still be under way, and
 // waits for those.
 //
-// Messages that found no descriptor have timers of their own (endpoint/descriptors.hpp).
+// Messages that found no descriptor have timers of their own (service/descriptors.hpp).
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/incoming.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/descriptors.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -22,133 +29,139 @@ constexpr std::uint32_t kMostPatience = 64;  // eighths
 constexpr std::uint8_t kMostBackoff = 10;
 constexpr std::uint8_t kAskedOnce = 1;
 constexpr Duration kLeastWindow = microseconds(4);  // time must pass, however short the way is
+
+}  // namespace
+
 // How far fragments of a peer may overtake each other. They come over any NIC on which it has a
 // path, so the widest window counts.
-struct Overtaking {
+struct Incoming::Overtaking {
   Duration window{};
   bool is_sprayed = false;
   bool is_ordered = true;
 };
 
-template <class Core>
-Overtaking overtaking_of(const Core& core, const Peer& peer) {
+Incoming::Overtaking Incoming::overtaking_of(const Peer& peer) const {
   Overtaking all;
-  core.receive_paths.for_each(peer.paths, [&](const ReceivePath& path) {
-    const LocalNic& nic = core.nics[path.local_nic];
+  paths_.for_each(peer.paths, [&](const ReceivePath& path) {
+    const LocalNic& nic = nics_[path.local_nic];
     if (nic.lanes == 1) return;
     all.is_sprayed = true;
     all.is_ordered &= nic.reordering.ordered();
-    all.window = std::max(all.window, nic.reordering.window(peer.response, core.turn.granularity));
+    all.window = std::max(all.window, nic.reordering.window(peer.response, turn_.granularity));
   });
   return all;
 }
 
-}  // namespace
-
-DetectionLevel Endpoint::Core::level_of(const IncomingMessage& message) const {
+DetectionLevel Incoming::level_of(const IncomingMessage& message) const {
   if (!message.all_sent) {
     const std::uint32_t missing = message.fragments - message.arrived.claimed();
-    return missing <= tail_fragments(peers.at(message.peer).session.fragment_bytes)
+    return missing <= tail_fragments(peers_.at(message.peer).session.fragment_bytes)
                ? DetectionLevel::tail
                : DetectionLevel::bulk;
   }
   const bool gate =
-      turn.tunables.recovery_gate != 0 && groups.awaits_last(message.channel, message.hint);
+      turn_.tunables.recovery_gate != 0 && groups_.awaits_last(message.channel, message.hint);
   return gate ? DetectionLevel::gate : DetectionLevel::tail;
 }
 
 // Once all was sent, fragments that go over several lanes may be late by as much as packets
 // overtake each other. The sender knows that, too. If lanes keep their order, a missing fragment is
 // lost.
-Duration Endpoint::Core::detection_interval(const Peer& peer,
-                                            const IncomingMessage& message) const {
+Duration Incoming::detection_interval(const Peer& peer, const IncomingMessage& message) const {
   const Duration smoothed = peer.response.smoothed();
   const Duration variance = peer.response.variance();
-  const Overtaking overtaking = overtaking_of(*this, peer);
+  const Overtaking overtaking = overtaking_of(peer);
   const Duration least =
-      overtaking.is_sprayed ? std::max(overtaking.window, kLeastWindow) : turn.granularity;
+      overtaking.is_sprayed ? std::max(overtaking.window, kLeastWindow) : turn_.granularity;
   if (message.all_sent && overtaking.is_sprayed && overtaking.is_ordered) return overtaking.window;
   switch (level_of(message)) {
-    case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn.granularity)) * 4;
+    case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn_.granularity)) * 4;
     case DetectionLevel::tail:
       // Nothing more is to be sent: missing fragments are under way, or lost.
       if (message.all_sent) return std::max({smoothed / 4, variance * 2, least / 2});
-      return smoothed / 2 + std::max(variance * 4, turn.granularity);
+      return smoothed / 2 + std::max(variance * 4, turn_.granularity);
     case DetectionLevel::gate: break;
   }
   return std::max({smoothed / 8, variance, least / 4});
 }
 
-void Endpoint::Core::expect(IncomingMessage& message, bool progress) {
+void Incoming::expect(IncomingMessage& message, bool progress) {
   if (progress) message.backoff = 0;
-  if (message.arrived.claimed() >= message.may_come || turn.tunables.recovery_request == 0 ||
+  if (message.arrived.claimed() >= message.may_come || turn_.tunables.recovery_request == 0 ||
       (message.no_room && !message.matched)) {
     message.expect_at = kNever;
     return;
   }
   // Much is missing, and the next fragment of a burst would only show the same.
-  if (message.expect_turn == turn.number() && message.expect_at != kNever &&
+  if (message.expect_turn == turn_.number() && message.expect_at != kNever &&
       level_of(message) == DetectionLevel::bulk) {
     return;
   }
-  message.expect_turn = message.backoff == 0 ? turn.number() : 0;
-  const Peer& peer = peers.at(message.peer);
+  message.expect_turn = message.backoff == 0 ? turn_.number() : 0;
+  const Peer& peer = peers_.at(message.peer);
   const Duration interval = detection_interval(peer, message) * peer.receives.patience_eighths / 8;
-  const Duration longest = std::max(milliseconds(turn.tunables.peer_timeout_ms) / 8, interval);
+  const Duration longest = std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 8, interval);
   message.expect_at =
-      turn.now() + std::min(interval * (std::int64_t{1} << message.backoff), longest);
+      turn_.now() + std::min(interval * (std::int64_t{1} << message.backoff), longest);
   message.expect_put_off = false;
   // The heap holds a lower bound: it moves only forward in time, when it fires.
-  const std::uint32_t index = incoming.index_of(message);
-  if (message.expect_at < incoming_timers.deadline_of(index)) {
-    incoming_timers.update(index, message.expect_at);
+  const std::uint32_t index = messages_.index_of(message);
+  if (message.expect_at < timers_.deadline_of(index)) {
+    timers_.update(index, message.expect_at);
   }
 }
 
-void Endpoint::Core::expire_expectation(IncomingMessage& message) {
-  const std::uint32_t index = incoming.index_of(message);
-  Peer& peer = peers.at(message.peer);
+// Lets up to `most` timers expire: each costs up to a microsecond.
+void Incoming::expire(std::uint32_t most) {
+  for (std::uint32_t i = 0; i < most && timers_.next() <= turn_.now(); ++i) {
+    expire_expectation(messages_.at(timers_.pop().id));
+  }
+}
+
+void Incoming::expire_expectation(IncomingMessage& message) {
+  const std::uint32_t index = messages_.index_of(message);
+  Peer& peer = peers_.at(message.peer);
   if (message.expect_at == kNever || peer.session.state != SessionState::ready) return;
-  if (turn.now() < message.expect_at ||
-      turn.put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
-    incoming_timers.update(index, message.expect_at);
+  if (turn_.now() < message.expect_at ||
+      turn_.put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
+    timers_.update(index, message.expect_at);
     return;
   }
-  if (message.granted > 0) outbox.add_grant(peer, message);
+  if (message.granted > 0) outbox_.add_grant(peer, message);
   // In vain: the requested fragments could have come.
   const bool in_vain = message.asked_at != Time{} &&
-                       turn.now() - message.asked_at >= peer.response.overdue(turn.granularity);
+                       turn_.now() - message.asked_at >= peer.response.overdue(turn_.granularity);
   request_missing(message);
-  outbox.raise_ways(peer,
-                    control_routes.ways_of_question(
-                        peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
+  outbox_.raise_ways(peer,
+                     routes_.ways_of_question(
+                         peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
   if (message.backoff < kMostBackoff) ++message.backoff;
   expect(message, false);
 }
 
-void Endpoint::Core::request_missing(IncomingMessage& message) {
-  Peer& peer = peers.at(message.peer);
-  message.asked_at = turn.now();
+void Incoming::request_missing(IncomingMessage& message) {
+  Peer& peer = peers_.at(message.peer);
+  message.asked_at = turn_.now();
   message.asked_from = message.arrived.first_missing();
   message.asked_to = message.asked_from + 1;
   message.requested_from = message.asked_from;
-  outbox.add_request(peer, message);
+  outbox_.add_request(peer, message);
 }
 
 // A fresh fragment: checks whether it answers the last grant or request.
-void Endpoint::Core::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
+void Incoming::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
   if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
     return;
   }
-  peer.response.sample(turn.now() - message.asked_at);
-  grants.response.sample(turn.now() - message.asked_at);
+  peer.response.sample(turn_.now() - message.asked_at);
+  grants_.response.sample(turn_.now() - message.asked_at);
   message.asked_at = Time{};
   if (message.backoff > 0 && peer.receives.patience_eighths > 8) --peer.receives.patience_eighths;
 }
 
 // A fragment came twice. If it had been requested, that was too early: be more patient with this
 // peer, once for each request.
-void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
+void Incoming::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
   if (fragment < message.requested_from) return;
   message.requested_from = kNoIndex;
   peer.receives.patience_eighths =
@@ -159,21 +172,21 @@ void Endpoint::Core::note_duplicate(Peer& peer, IncomingMessage& message, std::u
 // Nothing has left the store for peer_timeout, and messages are dropped: receives that wait for
 // them may wait for ever. Ends the receives that are as old, of the peers concerned. The sends lose
 // nothing: they keep asking.
-void Endpoint::Core::judge_full_store() {
-  const Duration patience = milliseconds(turn.tunables.peer_timeout_ms);
-  if (!descriptors.begin_judgement()) return;
-  turn.operations.for_each_receive([&](const OperationSlot& slot) {
-    const PostedReceive* posted = matching.find(slot.operation);
+void Incoming::judge_full_store() {
+  const Duration patience = milliseconds(turn_.tunables.peer_timeout_ms);
+  if (!descriptors_.begin_judgement()) return;
+  turn_.operations.for_each_receive([&](const OperationSlot& slot) {
+    const PostedReceive* posted = matching_.find(slot.operation);
     if (posted == nullptr) return;
-    if (posted->peer != kAnyPeer && !descriptors.is_starved(peers.at(peer_place(posted->peer)))) {
+    if (posted->peer != kAnyPeer && !descriptors_.is_starved(peers_.at(peer_place(posted->peer)))) {
       return;
     }
-    const Time due = later(slot.posted_at, descriptors.full_since()) + patience;
-    if (turn.now() < due) {
-      descriptors.judge_by(due);
+    const Time due = later(slot.posted_at, descriptors_.full_since()) + patience;
+    if (turn_.now() < due) {
+      descriptors_.judge_by(due);
       return;
     }
-    const auto receive = matching.cancel_receive(slot.operation);
+    const auto receive = matching_.cancel_receive(slot.operation);
     note_unposted(*receive);
     complete_unmatched(*receive, Status::store_full);
   });

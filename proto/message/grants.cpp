@@ -23,7 +23,13 @@
 
 #include <algorithm>
 
-#include "proto/endpoint/core.hpp"
+#include "proto/message/incoming.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/descriptors.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
 
 namespace hawser::proto {
 
@@ -52,9 +58,10 @@ void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grante
 
 }  // namespace
 
-std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const {
+std::uint32_t Incoming::grant_limit(const IncomingMessage& message) const {
   const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::max<std::uint64_t>(turn.tunables.grant_window_bytes / sender.limits().fragment_bytes, 1),
+      std::max<std::uint64_t>(turn_.tunables.grant_window_bytes / sender_.limits().fragment_bytes,
+                              1),
       FragmentBitmap::kSpan - BlockPool::kBlockBits));
   const std::uint32_t first = message.arrived.first_missing();
   if (message.fragments - first <= window) return message.fragments;
@@ -64,145 +71,149 @@ std::uint32_t Endpoint::Core::grant_limit(const IncomingMessage& message) const 
                                                                              : message.may_come;
 }
 
-GrantRank Endpoint::Core::grant_rank(const IncomingMessage& message) const {
-  if (turn.tunables.recovery_gate != 0 && groups.awaits_last(message.channel, message.hint)) {
+GrantRank Incoming::grant_rank(const IncomingMessage& message) const {
+  if (turn_.tunables.recovery_gate != 0 && groups_.awaits_last(message.channel, message.hint)) {
     return GrantRank::gate;
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
   const std::uint32_t left = message.fragments - std::min(message.may_come, message.fragments);
-  return left <= tail_fragments(peers.at(message.peer).session.fragment_bytes)
+  return left <= tail_fragments(peers_.at(message.peer).session.fragment_bytes)
              ? GrantRank::tail
              : GrantRank::ordinary;
 }
 
 // For a matched message: checks whether part of it needs a grant.
-void Endpoint::Core::start_grants(IncomingMessage& message) {
+void Incoming::start_grants(IncomingMessage& message) {
   message.paced = message.no_room || message.may_come < message.fragments;
   if (!message.paced) return;
-  Peer& peer = peers.at(message.peer);
+  Peer& peer = peers_.at(message.peer);
   if (peer.receives.grantee == kNoIndex) {
-    if (grants.grantees.size() == 0) {
+    if (grants_.grantees.size() == 0) {
       watch_rings();  // earlier overruns don't count
       const Duration trip =
-          std::min(peer.response.smoothed(), turn.granularity / 4);  // not an absence
+          std::min(peer.response.smoothed(), turn_.granularity / 4);  // not an absence
       std::uint64_t links = 0;
-      for (const LocalNic& local : nics) links += local.nic->caps().link_bytes_per_s / 1'000'000;
-      grants.budget.begin_with(links * static_cast<std::uint64_t>(trip.ns) / 800);
+      for (const LocalNic& local : nics_) links += local.nic->caps().link_bytes_per_s / 1'000'000;
+      grants_.budget.begin_with(links * static_cast<std::uint64_t>(trip.ns) / 800);
     }
     SlabId id;
-    Grantee* grantee = grants.grantees.try_allocate(id);
+    Grantee* grantee = grants_.grantees.try_allocate(id);
     HAWSER_ASSERT(grantee != nullptr);  // there are as many as peers
     grantee->peer = message.peer;
     peer.receives.grantee = id.index;
   }
-  ++grants.grantees.at(peer.receives.grantee).messages;
+  ++grants_.grantees.at(peer.receives.grantee).messages;
   regrade(message);
 }
 
-void Endpoint::Core::leave_grants(IncomingMessage& message) {
+void Incoming::leave_grants(IncomingMessage& message) {
   if (!message.paced) return;
-  Peer& peer = peers.at(message.peer);
+  Peer& peer = peers_.at(message.peer);
   message.paced = false;
   regrade(message);
-  if (--grants.grantees.at(peer.receives.grantee).messages > 0) return;
-  grants.grantees.free(peer.receives.grantee);
+  if (--grants_.grantees.at(peer.receives.grantee).messages > 0) return;
+  grants_.grantees.free(peer.receives.grantee);
   peer.receives.grantee = kNoIndex;
 }
 
 // A fragment of a paced message has come, which shows how fast its peer is.
-void Endpoint::Core::count_granted(const IncomingMessage& message) {
-  const Peer& peer = peers.at(message.peer);
-  Grantee& grantee = grants.grantees.at(peer.receives.grantee);
+void Incoming::count_granted(const IncomingMessage& message) {
+  const Peer& peer = peers_.at(message.peer);
+  Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
   grantee.came += peer.session.fragment_bytes;
   grantee.pace = std::max(grantee.pace, 2 * grantee.came);
 }
 
 // More of the message may be granted now, and less of it is awaited.
-void Endpoint::Core::grant_progress(IncomingMessage& message) {
+void Incoming::grant_progress(IncomingMessage& message) {
   if (!message.paced) return;
-  const Peer& peer = peers.at(message.peer);
-  Grantee& grantee = grants.grantees.at(peer.receives.grantee);
+  const Peer& peer = peers_.at(message.peer);
+  Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
   const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;
-  if (wants != grants.by_age.contains(message)) return regrade(message);
+  if (wants != grants_.by_age.contains(message)) return regrade(message);
   recount_awaited(message, peer, grantee);
   regrade(grantee);
 }
 
 // A message has changed: updates its awaited bytes, and the lists that it belongs on.
-void Endpoint::Core::regrade(IncomingMessage& message) {
-  const std::uint32_t index = incoming.index_of(message);
-  const Peer& peer = peers.at(message.peer);
-  Grantee& grantee = grants.grantees.at(peer.receives.grantee);
+void Incoming::regrade(IncomingMessage& message) {
+  const std::uint32_t index = messages_.index_of(message);
+  const Peer& peer = peers_.at(message.peer);
+  Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
   recount_awaited(message, peer, grantee);
   const bool wants =
       message.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
-  const bool wanted = grants.by_age.contains(incoming, index);
+  const bool wanted = grants_.by_age.contains(messages_, index);
   const GrantRank rank = grant_rank(message);
-  if (wanted && (!wants || rank != message.rank)) grantee.wanting.remove(incoming, index);
+  if (wanted && (!wants || rank != message.rank)) grantee.wanting.remove(messages_, index);
   if (wants && (!wanted || rank != message.rank)) {
     std::uint32_t next = rank == GrantRank::ordinary ? kNoIndex : grantee.wanting.front();
-    while (next != kNoIndex && incoming.at(next).rank >= rank) {
-      next = grantee.wanting.next(incoming, next);
+    while (next != kNoIndex && messages_.at(next).rank >= rank) {
+      next = grantee.wanting.next(messages_, next);
     }
     message.rank = rank;
-    grantee.wanting.insert_before(incoming, next, index);
+    grantee.wanting.insert_before(messages_, next, index);
   }
-  if (wanted && !wants) grants.by_age.remove(incoming, index);
-  if (wants && !wanted) grants.by_age.push_back(incoming, index);
+  if (wanted && !wants) grants_.by_age.remove(messages_, index);
+  if (wants && !wanted) grants_.by_age.push_back(messages_, index);
   regrade(grantee);
 }
 
-void Endpoint::Core::regrade(Grantee& grantee) {
+void Incoming::regrade(Grantee& grantee) {
   const std::uint64_t counted = std::min(grantee.awaited, grantee.pace);
-  grants.budget.recount(grantee.counted, counted);
+  grants_.budget.recount(grantee.counted, counted);
   grantee.counted = counted;
   if (grantee.awaited > 0 && grantee.due == kNever && !grantee.is_quiet()) begin_pace(grantee);
   const auto queue = [&]() -> auto& {
-    return grants.waiting[static_cast<std::size_t>(grantee.rank)];
+    return grants_.waiting[static_cast<std::size_t>(grantee.rank)];
   };
   const bool could = !grantee.wanting.empty() && grantee.may_have_more();
   const bool waits = queue().contains(grantee);
   if (!could && !waits) return;
-  const std::uint32_t index = grants.grantees.index_of(grantee);
-  const GrantRank rank = could ? incoming.at(grantee.wanting.front()).rank : grantee.rank;
-  if (waits && (!could || rank != grantee.rank)) queue().remove(grants.grantees, index);
+  const std::uint32_t index = grants_.grantees.index_of(grantee);
+  const GrantRank rank = could ? messages_.at(grantee.wanting.front()).rank : grantee.rank;
+  if (waits && (!could || rank != grantee.rank)) queue().remove(grants_.grantees, index);
   const bool enters = could && (!waits || rank != grantee.rank);
   grantee.rank = rank;
-  if (enters) queue().push_back(grants.grantees, index);
+  if (enters) queue().push_back(grants_.grantees, index);
 }
 
 // Two response times. Or twice the time that all awaited bytes take at the present rate, as these
 // may lie behind them.
-void Endpoint::Core::begin_pace(Grantee& grantee) {
-  Peer& peer = peers.at(grantee.peer);
-  const Duration overdue = peer.response.overdue(turn.granularity);
-  const Duration queued = std::min(grants.budget.time_to_come(), overdue * kMostQueues);
+void Incoming::begin_pace(Grantee& grantee) {
+  Peer& peer = peers_.at(grantee.peer);
+  const Duration overdue = peer.response.overdue(turn_.granularity);
+  const Duration queued = std::min(grants_.budget.time_to_come(), overdue * kMostQueues);
   grantee.backlog = grantee.awaited;
   grantee.came = 0;
-  grantee.due = turn.now() + std::max(overdue, queued) * 2;
-  touched.add(peer);
+  grantee.due = turn_.now() + std::max(overdue, queued) * 2;
+  touched_.add(peer);
 }
 
-void Endpoint::Core::end_pace(Grantee& grantee) {
+void Incoming::end_pace(Grantee& grantee) {
   grantee.due = kNever;
   const bool all = grantee.awaited == 0 || grantee.came >= grantee.backlog;
   grantee.pace = all ? Grantee::kNoPace : 2 * grantee.came;
   regrade(grantee);
 }
 
+void Incoming::expire_pace(const PeerReceives& receives) {
+  if (pace_ends(receives) <= turn_.now()) end_pace(grants_.grantees.at(receives.grantee));
+}
+
 // A group has come so far that it waits for its last messages. A message's own hint may differ from
 // the hints of the group's other messages.
-void Endpoint::Core::raise_group(std::uint16_t channel, const Hint& hint) {
-  grants.by_age.for_each(incoming, [&](std::uint32_t index) {
-    IncomingMessage& message = incoming.at(index);
+void Incoming::raise_group(std::uint16_t channel, const Hint& hint) {
+  grants_.by_age.for_each(messages_, [&](std::uint32_t index) {
+    IncomingMessage& message = messages_.at(index);
     const bool member = message.channel == channel && message.hint.group == hint.group &&
                         message.hint.step == hint.step;
     if (member) regrade(message);
   });
 }
 
-void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes) {
-  Peer& peer = peers.at(grantee.peer);
+void Incoming::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes) {
+  Peer& peer = peers_.at(grantee.peer);
   const std::uint32_t from =
       is_stopped(message) ? message.arrived.first_missing() : message.may_come;
   const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.session.fragment_bytes, 1);
@@ -211,7 +222,7 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
       from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
   // A grant behind many awaited bytes would measure those.
   if (message.asked_at == Time{} && message.awaited <= count * peer.session.fragment_bytes) {
-    message.asked_at = turn.now();
+    message.asked_at = turn_.now();
     message.asked_from = from;
     message.asked_to = up_to;
   }
@@ -220,65 +231,64 @@ void Endpoint::Core::grant(Grantee& grantee, IncomingMessage& message, std::uint
   const std::uint32_t hole = message.arrived.first_missing();
   const bool lacks_some = is_stopped(message) && message.arrived.claimed() > hole;
   message.granted = message.may_come = up_to;
-  message.moved = coarse(turn.now());
+  message.moved = coarse(turn_.now());
   regrade(message);
   if (message.expect_at == kNever) expect(message, true);
-  outbox.add_grant(peer, message);
-  if (lacks_some) outbox.add_request(peer, message);
+  outbox_.add_grant(peer, message);
+  if (lacks_some) outbox_.add_request(peer, message);
 }
 
-void Endpoint::Core::grant_oldest() {
-  const std::uint64_t part =
-      std::max<std::uint64_t>(grants.budget.bytes() / kOldestPart, sender.limits().fragment_bytes);
+void Incoming::grant_oldest() {
+  const std::uint64_t part = std::max<std::uint64_t>(grants_.budget.bytes() / kOldestPart,
+                                                     sender_.limits().fragment_bytes);
   // Beyond the budget by only a few such parts, as the oldest may be another one every turn.
-  if (grants.budget.awaited() >= grants.budget.bytes() + kMostParts * part) return;
-  for (int i = 0; i < kMostQuiet && !grants.by_age.empty(); ++i) {
-    const std::uint32_t index = grants.by_age.front();
-    IncomingMessage& message = incoming.at(index);
-    Grantee& grantee = grants.grantees.at(peers.at(message.peer).receives.grantee);
+  if (grants_.budget.awaited() >= grants_.budget.bytes() + kMostParts * part) return;
+  for (int i = 0; i < kMostQuiet && !grants_.by_age.empty(); ++i) {
+    const std::uint32_t index = grants_.by_age.front();
+    IncomingMessage& message = messages_.at(index);
+    Grantee& grantee = grants_.grantees.at(peers_.at(message.peer).receives.grantee);
     if (!grantee.is_quiet()) {
       if (message.awaited <= part / 2 && grantee.may_have_more()) {
         grant(grantee, message, std::min(part, grantee.pace) - message.awaited);
       }
       return;
     }
-    grants.by_age.remove(incoming, index);
-    grants.by_age.push_back(incoming, index);
+    grants_.by_age.remove(messages_, index);
+    grants_.by_age.push_back(messages_, index);
   }
 }
 
 // Called at a turn's end, when everything that arrived is known.
-void Endpoint::Core::give_grants() {
-  if (grants.grantees.size() == 0) return;
-  grants.budget.end_round(turn.now(), std::max(grants.response.smoothed(), turn.granularity));
+void Incoming::give_grants() {
+  if (grants_.grantees.size() == 0) return;
+  grants_.budget.end_round(turn_.now(), std::max(grants_.response.smoothed(), turn_.granularity));
   grant_oldest();
-  const std::uint64_t step =
-      std::clamp<std::uint64_t>(grants.budget.bytes() / kOldestPart, sender.limits().fragment_bytes,
-                                kMostAtOnce * sender.limits().fragment_bytes);
+  const std::uint64_t step = std::clamp<std::uint64_t>(
+      grants_.budget.bytes() / kOldestPart, sender_.limits().fragment_bytes,
+      kMostAtOnce * sender_.limits().fragment_bytes);
   for (std::size_t rank = kGrantRanks; rank-- > 0;) {
-    auto& queue = grants.waiting[rank];
+    auto& queue = grants_.waiting[rank];
     while (!queue.empty()) {
       const std::uint32_t index = queue.front();
-      Grantee& grantee = grants.grantees.at(index);
-      IncomingMessage& message = incoming.at(grantee.wanting.front());
+      Grantee& grantee = grants_.grantees.at(index);
+      IncomingMessage& message = messages_.at(grantee.wanting.front());
       std::uint64_t bytes = std::min(step, grantee.pace - std::min(grantee.pace, grantee.awaited));
       if (!is_stopped(message)) {
         bytes = std::min(bytes, std::uint64_t{grant_limit(message) - message.may_come} *
-                                    peers.at(grantee.peer).session.fragment_bytes);
+                                    peers_.at(grantee.peer).session.fragment_bytes);
       }
-      if (bytes > grants.budget.room()) return grants.budget.on_short();
-      queue.remove(grants.grantees, index);  // its next turn comes after the others'
+      if (bytes > grants_.budget.room()) return grants_.budget.on_short();
+      queue.remove(grants_.grantees, index);  // its next turn comes after the others'
       grant(grantee, message, bytes);
     }
   }
 }
 
-// Called now and then: checks whether this host's rings have overrun.
-void Endpoint::Core::watch_rings() {
+void Incoming::watch_rings() {
   std::uint64_t sum = 0;
-  for (const LocalNic& local : nics) sum += local.nic->overruns();
-  if (sum != grants.overruns && grants.grantees.size() > 0) grants.budget.on_overrun();
-  grants.overruns = sum;
+  for (const LocalNic& local : nics_) sum += local.nic->overruns();
+  if (sum != grants_.overruns && grants_.grantees.size() > 0) grants_.budget.on_overrun();
+  grants_.overruns = sum;
 }
 
 }  // namespace hawser::proto

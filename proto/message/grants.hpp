@@ -10,7 +10,7 @@
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
 #include "proto/message/grant_budget.hpp"
-#include "proto/message/incoming.hpp"
+#include "proto/message/incoming_message.hpp"
 #include "proto/path/response_time.hpp"
 
 namespace hawser::proto {

@@ -1,90 +1,209 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message that a peer sends to this endpoint, from its first fragment or envelope on. Plain data:
-// the rules live in arrivals.cpp, receives.cpp, expect.cpp and grants.cpp.
+// The messages that peers send to this end: from the first fragment to the completion of their
+// receive (docs/internals/protocol.md §7 to §9).
+//
+//   arrivals.cpp   a fragment's way into its place; duplicates, cancels, the sender's floor
+//   eager.cpp      the short way of a message of one fragment
+//   receives.cpp   posting, matching in order, claims, completion; the end of a session
+//   expect.cpp     when missing fragments are requested
+//   grants.cpp     who is granted how much
+//
+// Timers: `expect_at` of a message, which `expire` fires, and `due` of a peer with paced messages,
+// which `expire_pace` fires.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "hawser/types.hpp"
 #include "proto/base/bitmap.hpp"
-#include "proto/base/list.hpp"
+#include "proto/base/deadline_heap.hpp"
 #include "proto/base/slab.hpp"
-#include "proto/base/time.hpp"
-#include "proto/options.hpp"
-#include "proto/wire/layout.hpp"
+#include "proto/base/turn.hpp"
+#include "proto/message/grants.hpp"
+#include "proto/message/groups.hpp"
+#include "proto/message/incoming_message.hpp"
+#include "proto/message/matching.hpp"
+#include "proto/message/message_table.hpp"
+#include "proto/message/payload_store.hpp"
+#include "proto/message/peer_messages.hpp"
+#include "proto/path/local_nic.hpp"
+#include "proto/path/receive_paths.hpp"
+#include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
 
-// A message that lacks no more than this is at its tail: the receiver waits for the rest (TAIL),
-// and the rest goes first. Large fragments have a lower limit, as it is their bytes that take time.
-[[nodiscard]] inline std::uint32_t tail_fragments(std::uint32_t fragment_bytes) {
-  constexpr std::uint32_t kMostFragments = 32;
-  constexpr std::uint32_t kMostBytes = 131'072;
-  return std::clamp(kMostBytes / fragment_bytes, 1u, kMostFragments);
-}
+class ControlRoutes;
+class Descriptors;
+class Outbox;
+class PacketSender;
+class PeerTable;
+class Reporter;
+class TouchedPeers;
+struct Peer;
 
-// The order in which messages get grants.
-enum class GrantRank : std::uint8_t {
-  ordinary,
-  tail,    // little of it is left to grant
-  hinted,  // its hint has a priority
-  gate,    // its group waits for it
-};
-inline constexpr std::size_t kGrantRanks = 4;
+// How urgently a receiver looks for the missing parts of a message (docs/internals/protocol.md §9).
+enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
 
-struct IncomingMessage {
-  std::uint32_t peer = kNoIndex;
-  std::uint32_t expect_turn = 0;  // the turn that set expect_at, if nothing was in vain before
-  std::uint64_t number = 0;
-  std::uint64_t tag = 0;
-  std::uint64_t immediate = 0;
-  std::uint64_t bytes = 0;
-  std::uint16_t channel = 0;
-  bool delivered_level = false;  // the sender waits for status delivered
-  Hint hint{};
+class Incoming {
+ public:
+  // What it works with. All of them outlive it.
+  struct Parts {
+    Turn& turn;
+    PeerTable& peers;
+    PacketSender& sender;
+    Reporter& reporter;
+    TouchedPeers& touched;
+    Outbox& outbox;
+    ControlRoutes& routes;
+    Descriptors& descriptors;
+    const ReceivePaths& paths;
+    MessageTablePool& numbers;  // of the peers' tables
+  };
+  explicit Incoming(const Parts& parts);
 
-  std::uint32_t fragments = 1;
-  std::uint32_t moved = 0;  // coarse: when it last made progress
-  FragmentBitmap arrived;
-  std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
-  std::uint32_t granted = 0;   // up_to of the last grant, 0 before
-  std::uint64_t awaited = 0;   // bytes that may come and have not, if the message is paced
-  std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
+  // ---- messages
+  [[nodiscard]] const IncomingMessage& at(std::uint32_t index) const { return messages_.at(index); }
+  [[nodiscard]] Slab<IncomingMessage>& all() { return messages_; }
+  // Messages without a receive that the caller has claimed.
+  [[nodiscard]] std::uint32_t claims() const { return claims_; }
+  [[nodiscard]] std::uint64_t bytes_held() const { return payloads_.bytes_held(); }
+  // The final status that a sender may learn of an entry in its table; nothing while there is none.
+  [[nodiscard]] std::optional<wire::MessageStatus> final_status(std::uint32_t entry) const;
 
-  bool half = true;         // fragments of it are missing
-  bool in_reserve = false;  // uses the descriptor that is reserved for its peer
-  bool processed = false;   // its number's turn for matching has come
-  bool claimed = false;     // the caller has its name; it is not in the matching
-  bool kept = false;        // its sender was told that it can't be cancelled
-  bool outlives = false;    // its session has ended
-  std::uint64_t age = 0;    // among the messages without a receive, if it is claimed or held over
-  bool matched = false;
-  bool no_room = false;  // payload was dropped; the sender waits for a grant
-  bool all_sent = false;
-  bool grant_due = false;  // this and the next are the outbox's
-  bool request_due = false;
+  // ---- packets of a READY peer
+  void on_floor(Peer& peer, std::uint32_t wire_floor);
+  void on_data(Peer& peer, const wire::PacketView& packet);
+  void on_packed(Peer& peer, const wire::PacketView& packet);
+  void on_granted(Peer& peer, const wire::PacketView& packet);
+  void on_envelope(Peer& peer, const wire::PacketView& packet);
+  // A sequenced packet with so many bytes of payload has come.
+  void count_arrival(std::uint64_t bytes) { grants_.budget.on_arrival(bytes); }
 
-  // The matched receive.
-  OperationId operation = kNoOperation;
-  std::byte* buffer = nullptr;
-  std::uint64_t buffer_bytes = 0;
-  ReceiveOptions options{};
+  // ---- receives
+  // The oldest message held that a receive with these arguments would get, or null.
+  [[nodiscard]] const UnexpectedEntry* probe(PeerId peer, std::uint16_t channel, std::uint64_t tag,
+                                             std::uint64_t mask) const {
+    return matching_.probe(peer, channel, tag, mask);
+  }
+  void post(const PostedReceive& receive);
+  // False: the receive has a message, and will end with that.
+  [[nodiscard]] bool cancel(OperationId operation, Status status);
+  // Ends every receive that is still posted for any peer.
+  void cancel_all(Status status);
 
-  Time expect_at = kNever;       // detection interval of layer 2
-  Time asked_at{};               // when the last grant or request left; 0: answered
-  std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
-  std::uint32_t asked_to = 0;
-  std::uint32_t requested_from = kNoIndex;  // the lowest of the last request; one that comes twice
-                                            // was asked for too early
-  std::uint8_t backoff = 0;
-  bool expect_put_off = false;
-  bool paced = false;   // matched, and not all of it comes unasked
-  GrantRank rank{};     // while it wants a grant
-  ListLink due_link;    // on the peer's list of messages with a grant or request due
-  ListLink grant_link;  // on the list of its peer's messages that want a grant
-  ListLink age_link;    // on the list of all that do
+  // ---- claims: messages that the caller has taken out of the matching
+  [[nodiscard]] MessageId claim(const UnexpectedEntry& entry);
+  // Null: there is no such claim, or no longer.
+  [[nodiscard]] IncomingMessage* claimed(MessageId name);
+  void receive_claimed(IncomingMessage& message, const PostedReceive& receive);
+  void put_back(IncomingMessage& message);
+
+  // ---- the end of a session
+  // Ends what waits for this peer alone. Whole messages stay to be received, unless they are to be
+  // dropped: a closing endpoint has reported their status.
+  void end_session(Peer& peer, Status status, bool drops_whole);
+  // For a closing endpoint: nobody will receive the whole messages that a session has left. Claims
+  // of them end.
+  void drop_held(Peer& peer);
+
+  // ---- once a turn, and timers
+  void give_grants();
+  // Called now and then: checks whether this host's rings have overrun.
+  void watch_rings();
+  // The end of the interval in which a peer's pace is measured; kNever: none is.
+  [[nodiscard]] Time pace_ends(const PeerReceives& receives) const {
+    return receives.grantee == kNoIndex ? kNever : grants_.grantees.at(receives.grantee).due;
+  }
+  void expire_pace(const PeerReceives& receives);
+  void expire(std::uint32_t most);
+  [[nodiscard]] Time next_timer() const { return timers_.next(); }
+  // Ends receives that a full store has kept waiting for too long.
+  void judge_full_store();
+
+ private:
+  // ---- arrivals.cpp
+  [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
+                                               const wire::EnvelopePart& envelope);
+  [[nodiscard]] bool take_descriptor(Peer& peer, std::uint64_t number,
+                                     const wire::EnvelopePart& envelope, SlabId& id);
+  void give_back_unmatched(IncomingMessage& message);
+  [[nodiscard]] bool may_enter(const Peer& peer, std::uint64_t number) const;
+  void on_cancel(Peer& peer, const wire::PacketView& packet);
+  void bury(Peer& peer, std::uint64_t number);
+  void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
+  static void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
+                    std::size_t count);
+  void arrived_whole(IncomingMessage& message);
+  void free_incoming(IncomingMessage& message);
+
+  // ---- eager.cpp
+  [[nodiscard]] bool take_eager(Peer& peer, const wire::PacketView& packet);
+  void complete_eager(const Peer& peer, const wire::PacketView& packet,
+                      const PostedReceive& receive);
+
+  // ---- receives.cpp
+  void process_in_order(Peer& peer);
+  void process(IncomingMessage& message);
+  void unclaim(IncomingMessage& message);
+  void match(IncomingMessage& message, const PostedReceive& receive);
+  void note_unposted(const PostedReceive& receive);
+  void complete_receive(const IncomingMessage& message, Status status);
+  void complete_unmatched(const PostedReceive& receive, Status status);
+  [[nodiscard]] UnexpectedEntry unexpected_entry(const IncomingMessage& message,
+                                                 std::uint32_t index) const;
+  template <class Visit>
+  void for_each_claim(const Peer& peer, Visit&& visit);
+
+  // ---- expect.cpp
+  struct Overtaking;
+  [[nodiscard]] Overtaking overtaking_of(const Peer& peer) const;
+  [[nodiscard]] DetectionLevel level_of(const IncomingMessage& message) const;
+  [[nodiscard]] Duration detection_interval(const Peer& peer, const IncomingMessage& message) const;
+  void expect(IncomingMessage& message, bool progress);
+  void expire_expectation(IncomingMessage& message);
+  void request_missing(IncomingMessage& message);
+  void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
+  void note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
+
+  // ---- grants.cpp
+  [[nodiscard]] std::uint32_t grant_limit(const IncomingMessage& message) const;
+  [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
+  void start_grants(IncomingMessage& message);
+  void leave_grants(IncomingMessage& message);
+  void count_granted(const IncomingMessage& message);
+  void grant_progress(IncomingMessage& message);
+  void regrade(IncomingMessage& message);
+  void regrade(Grantee& grantee);
+  void begin_pace(Grantee& grantee);
+  void end_pace(Grantee& grantee);
+  void raise_group(std::uint16_t channel, const Hint& hint);
+  void grant(Grantee& grantee, IncomingMessage& message, std::uint64_t bytes);
+  void grant_oldest();
+
+  Turn& turn_;
+  PeerTable& peers_;
+  PacketSender& sender_;
+  const std::span<const LocalNic> nics_;  // the sender's
+  Reporter& reporter_;
+  TouchedPeers& touched_;
+  Outbox& outbox_;
+  ControlRoutes& routes_;
+  Descriptors& descriptors_;
+  const ReceivePaths& paths_;
+  const MessageTablePool& numbers_;
+
+  Slab<IncomingMessage> messages_;
+  BlockPool bitmap_blocks_;
+  Matching matching_;
+  Groups groups_;
+  Grants grants_;
+  PayloadStore payloads_;
+  DeadlineHeap timers_;
+  std::uint32_t claims_ = 0;
 };
 
 }  // namespace hawser::proto

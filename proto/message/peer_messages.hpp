@@ -8,7 +8,7 @@
 
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
-#include "proto/message/incoming.hpp"
+#include "proto/message/incoming_message.hpp"
 #include "proto/message/message_table.hpp"
 #include "proto/message/outgoing_message.hpp"
 

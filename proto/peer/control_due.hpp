@@ -7,7 +7,7 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
-#include "proto/message/incoming.hpp"
+#include "proto/message/incoming_message.hpp"
 #include "proto/wire/layout.hpp"
 
 namespace hawser::proto {

@@ -18,7 +18,7 @@
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
 #include "proto/message/allowance.hpp"
-#include "proto/message/incoming.hpp"
+#include "proto/message/incoming_message.hpp"
 #include "proto/path/path.hpp"
 #include "proto/path/receive_paths.hpp"
 #include "proto/peer/peer_lists.hpp"

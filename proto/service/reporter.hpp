@@ -15,7 +15,7 @@
 #include "hawser/trace.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
-#include "proto/message/incoming.hpp"
+#include "proto/message/incoming_message.hpp"
 #include "proto/message/outgoing_message.hpp"
 #include "proto/path/path.hpp"
 #include "proto/path/sent_packets.hpp"

@@ -33,14 +33,6 @@ Status reason_of(std::uint8_t flags) {
 
 }  // namespace
 
-// The final status that a sender may learn; nothing while there is none.
-std::optional<wire::MessageStatus> Endpoint::Core::final_status(std::uint32_t entry) const {
-  if (is_finished_entry(entry)) return status_of_entry(entry);
-  const IncomingMessage& message = incoming.at(entry);
-  if (!message.matched && message.arrived.complete()) return wire::MessageStatus::accepted;
-  return std::nullopt;
-}
-
 wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketType type,
                                                  wire::PacketWriter& writer) {
   writer.begin(type, peer.session.remote_index, peer.session.remote_token,
@@ -72,7 +64,7 @@ void Endpoint::Core::send_close(Peer& peer) {
   wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
   std::uint8_t index = 0;
   peer.receives.table.for_each([&](std::uint64_t number, std::uint32_t entry) {
-    const auto status = final_status(entry);
+    const auto status = incoming.final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
     if (index + 1u == PeerHandshake::kMaxCloseParts) return;
     (void)control_routes.send(peer, ways, *buffer, writer);
@@ -205,21 +197,11 @@ void Endpoint::Core::progress_closing() {
       send_close(peer);  // the last word, whether it arrives or not
     }
     if (peer.session.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
-    drop_held(peer);
+    incoming.drop_held(peer);
   });
-  cancel_all(Status::endpoint_closed);
+  incoming.cancel_all(Status::endpoint_closed);
   closed = outgoing.all().size() == 0 || turn.now() >= since + timeout * 2;
   close_wake = closed ? kNever : turn.now() + milliseconds(1);
-}
-
-// Ends every receive that is still posted for any peer.
-void Endpoint::Core::cancel_all(Status status) {
-  turn.operations.for_each_receive([&](const OperationSlot& slot) {
-    if (const auto receive = matching.cancel_receive(slot.operation)) {
-      note_unposted(*receive);
-      complete_unmatched(*receive, status);
-    }
-  });
 }
 
 }  // namespace hawser::proto

@@ -27,16 +27,6 @@ namespace hawser::proto {
 
 namespace {
 
-// Messages of the peer that the caller has claimed; `visit` may free the message.
-template <class Core, class Visit>
-void for_each_claim(Core& core, const Peer& peer, Visit&& visit) {
-  for (std::uint32_t i = 0; core.claims > 0 && i < core.incoming.capacity(); ++i) {
-    if (!core.incoming.is_live(i)) continue;
-    IncomingMessage& message = core.incoming.at(i);
-    if (message.claimed && message.peer == peer.index) visit(message);
-  }
-}
-
 // Whether the peer was still heard long after it last acknowledged anything of a send.
 template <class Core>
 bool answers_nothing(const Core& core, const Peer& peer) {
@@ -100,7 +90,7 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status, Reason of_timeout) {
 
   outgoing.end_session(peer, status);
   descriptors.forget(peer);  // else it would be offered the descriptors that it frees
-  fail_receives(peer, status);
+  incoming.end_session(peer, status, closing && peer.session.close_sent);
   for (const std::uint32_t index : std::array(peer.paths.indices)) {
     if (index != kNoIndex) paths.release_path(peer, paths.at(index));
   }
@@ -118,64 +108,6 @@ void Endpoint::Core::fail_peer(Peer& peer, Status status, Reason of_timeout) {
   if (!verdicts.empty()) paths.want_verdicts();
   (void)peer_places.ended.push(id);  // a walk finds those without room here
   turn.progress();
-}
-
-// Receives that wait for this peer alone end with the session. Whole messages stay to be received,
-// even those whose turn to match has not come: the messages before them will not come any more. A
-// closing endpoint has reported the status of each message, and drops the rest.
-void Endpoint::Core::fail_receives(Peer& peer, Status status) {
-  IndexList<IncomingMessage, &IncomingMessage::due_link> kept;
-  if (peer.receives.table.is_open()) {
-    std::uint64_t number = peer.receives.remote_floor;
-    for (std::uint32_t left = peer.receives.table.size(); left > 0; ++number) {
-      const auto entry = peer.receives.table.get(number);
-      if (!entry) continue;
-      --left;
-      if (is_finished_entry(*entry)) continue;
-      IncomingMessage& message = incoming.at(*entry);
-      if (message.matched) {
-        complete_receive(message, status);
-        --peer.receives.open;
-      } else if (message.processed && (!message.claimed || message.arrived.complete())) {
-        continue;  // held by the matching, or by the caller
-      } else if (message.arrived.complete() && !(closing && peer.session.close_sent)) {
-        process(message);
-        continue;
-      }
-      free_incoming(message);
-    }
-  }
-  matching.drop_peer(
-      peers.id_of(peer),
-      [&](const PostedReceive& receive) {
-        note_unposted(receive);
-        complete_unmatched(receive, status);
-      },
-      [&](const UnexpectedEntry& entry) {
-        IncomingMessage& message = incoming.at(entry.rx_message);
-        if (!message.arrived.complete()) return free_incoming(message);
-        outbox.withdraw(peer, message);
-        message.age = entry.age;  // a claimed message keeps its own, too
-        message.outlives = true;
-        kept.push_back(incoming, entry.rx_message);
-      });
-  outbox.withdraw_messages(peer);  // those that are claimed
-  while (!kept.empty()) {
-    const std::uint32_t index = kept.pop_front(incoming);
-    UnexpectedEntry entry = unexpected_entry(incoming.at(index), index);
-    entry.age = incoming.at(index).age;
-    matching.hold(entry);
-  }
-  for_each_claim(*this, peer, [](IncomingMessage& message) { message.outlives = true; });
-}
-
-// For a closing endpoint: nobody will receive the whole messages that a session has left. Claims of
-// them end.
-void Endpoint::Core::drop_held(Peer& peer) {
-  matching.drop_peer(
-      peers.id_of(peer), [](const PostedReceive&) { HAWSER_ASSERT(false); },
-      [&](const UnexpectedEntry& entry) { free_incoming(incoming.at(entry.rx_message)); });
-  for_each_claim(*this, peer, [&](IncomingMessage& message) { free_incoming(message); });
 }
 
 // Makes a failed peer ready for a new session.

@@ -156,7 +156,7 @@ HIGHEST_ALONE = "proto/endpoint.hpp"
 SERVICES = r"proto/(peer|service)/\w+\.hpp"
 FOR_RULES = {
     "path": re.compile(SERVICES),
-    "message": re.compile(SERVICES + r"|proto/endpoint/core\.hpp"),
+    "message": re.compile(SERVICES),
     "session": re.compile(SERVICES + r"|proto/endpoint/core\.hpp"),
 }
 

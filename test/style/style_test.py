@@ -78,6 +78,7 @@ BAD = (
     ("floor", "proto/base/a.cpp", '#include "proto/peer/peer.hpp"\n'),
     ("floor", "proto/peer/a.cpp", '#include "proto/endpoint/core.hpp"\n'),
     ("floor", "proto/path/a.cpp", '#include "proto/endpoint/core.hpp"\n'),
+    ("floor", "proto/message/a.cpp", '#include "proto/endpoint/core.hpp"\n'),
     ("floor", "proto/path/a.cpp", '#include "proto/endpoint.hpp"\n'),
     ("floor", "proto/misc/a.cpp", "int x;\n"),
     ("own_header", "proto/codec.cpp", '#include <array>\n#include "proto/codec.hpp"\n'),

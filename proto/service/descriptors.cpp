@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/descriptors.hpp"
+#include "proto/service/descriptors.hpp"
 
 #include <algorithm>
 #include <array>

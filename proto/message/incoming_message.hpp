@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A message that a peer sends to this endpoint, from its first fragment or envelope on. Plain data:
+// the rules live in arrivals.cpp, receives.cpp, expect.cpp and grants.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "hawser/types.hpp"
+#include "proto/base/bitmap.hpp"
+#include "proto/base/list.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/base/time.hpp"
+#include "proto/options.hpp"
+#include "proto/wire/layout.hpp"
+
+namespace hawser::proto {
+
+// A message that lacks no more than this is at its tail: the receiver waits for the rest (TAIL),
+// and the rest goes first. Large fragments have a lower limit, as it is their bytes that take time.
+[[nodiscard]] inline std::uint32_t tail_fragments(std::uint32_t fragment_bytes) {
+  constexpr std::uint32_t kMostFragments = 32;
+  constexpr std::uint32_t kMostBytes = 131'072;
+  return std::clamp(kMostBytes / fragment_bytes, 1u, kMostFragments);
+}
+
+// The order in which messages get grants.
+enum class GrantRank : std::uint8_t {
+  ordinary,
+  tail,    // little of it is left to grant
+  hinted,  // its hint has a priority
+  gate,    // its group waits for it
+};
+inline constexpr std::size_t kGrantRanks = 4;
+
+struct IncomingMessage {
+  std::uint32_t peer = kNoIndex;
+  std::uint32_t expect_turn = 0;  // the turn that set expect_at, if nothing was in vain before
+  std::uint64_t number = 0;
+  std::uint64_t tag = 0;
+  std::uint64_t immediate = 0;
+  std::uint64_t bytes = 0;
+  std::uint16_t channel = 0;
+  bool delivered_level = false;  // the sender waits for status delivered
+  Hint hint{};
+
+  std::uint32_t fragments = 1;
+  std::uint32_t moved = 0;  // coarse: when it last made progress
+  FragmentBitmap arrived;
+  std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
+  std::uint32_t granted = 0;   // up_to of the last grant, 0 before
+  std::uint64_t awaited = 0;   // bytes that may come and have not, if the message is paced
+  std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
+
+  bool half = true;         // fragments of it are missing
+  bool in_reserve = false;  // uses the descriptor that is reserved for its peer
+  bool processed = false;   // its number's turn for matching has come
+  bool claimed = false;     // the caller has its name; it is not in the matching
+  bool kept = false;        // its sender was told that it can't be cancelled
+  bool outlives = false;    // its session has ended
+  std::uint64_t age = 0;    // among the messages without a receive, if it is claimed or held over
+  bool matched = false;
+  bool no_room = false;  // payload was dropped; the sender waits for a grant
+  bool all_sent = false;
+  bool grant_due = false;  // this and the next are the outbox's
+  bool request_due = false;
+
+  // The matched receive.
+  OperationId operation = kNoOperation;
+  std::byte* buffer = nullptr;
+  std::uint64_t buffer_bytes = 0;
+  ReceiveOptions options{};
+
+  Time expect_at = kNever;       // detection interval of layer 2
+  Time asked_at{};               // when the last grant or request left; 0: answered
+  std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
+  std::uint32_t asked_to = 0;
+  std::uint32_t requested_from = kNoIndex;  // the lowest of the last request; one that comes twice
+                                            // was asked for too early
+  std::uint8_t backoff = 0;
+  bool expect_put_off = false;
+  bool paced = false;   // matched, and not all of it comes unasked
+  GrantRank rank{};     // while it wants a grant
+  ListLink due_link;    // on the peer's list of messages with a grant or request due
+  ListLink grant_link;  // on the list of its peer's messages that want a grant
+  ListLink age_link;    // on the list of all that do
+};
+
+}  // namespace hawser::proto
