@@ -57,7 +57,7 @@ const UnexpectedEntry* look_for(const Core& core, PeerId peer, std::uint16_t cha
                                 std::uint64_t tag, std::uint64_t mask, Envelope& envelope,
                                 Status& status) {
   status = Status::endpoint_closed;
-  if (core.closing) return nullptr;
+  if (core.sessions.closing()) return nullptr;
   status = Status::unknown_peer;
   if (peer != kAnyPeer && core.peers.index_of(peer) == kNoIndex) return nullptr;
   const UnexpectedEntry* const found = core.incoming.probe(peer, channel, tag, mask);
@@ -94,11 +94,30 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       endpoint_id(config.endpoint_id),
       epoch(config.epoch),
       job_secret(config.job_secret),
-      keys(config.seed),
-      name_mask(keys.name_mask()),
       peers(u32(turn.tunables.max_peers)),
       sender(turn, peers, given, buffers, job_secret.bytes()),
       nics(sender.nics()),
+      sessions({.turn = turn,
+                .peers = peers,
+                .sender = sender,
+                .reporter = reporter,
+                .senders = senders,
+                .touched = touched,
+                .outbox = outbox,
+                .routes = control_routes,
+                .descriptors = descriptors,
+                .calls = call_queue,
+                .half_open = half_open,
+                .verdicts = verdicts,
+                .paths = paths,
+                .receive_paths = receive_paths,
+                .outgoing = outgoing,
+                .incoming = incoming,
+                .numbers = table_blocks},
+               {.endpoint_id = endpoint_id,
+                .epoch = epoch,
+                .job_secret = job_secret.bytes(),
+                .seed = config.seed}),
       outgoing({.turn = turn,
                 .peers = peers,
                 .sender = sender,
@@ -118,7 +137,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
              .touched = touched,
              .verdicts = verdicts,
              .packets = outgoing,
-             .user = *this,
+             .user = sessions,
              .endpoint_id = endpoint_id},
             u32(turn.tunables.max_peers *
                 std::min<std::uint64_t>(turn.tunables.max_path_slots, 2 * kMaxNics)),
@@ -137,8 +156,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
                 .descriptors = descriptors,
                 .paths = receive_paths,
                 .numbers = table_blocks}),
-      peer_timers(u32(turn.tunables.max_peers)),
-      peer_places(u32(turn.tunables.max_peers)),
       outbox({.turn = turn,
               .peers = peers,
               .touched = touched,
@@ -154,7 +171,7 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
   turn.trace_to(config.trace, config.trace_context);
   const NicLimits& limits = sender.limits();
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
-  const Screen screen{~indices, name_mask & ~indices};
+  const Screen screen{~indices, sessions.name_mask() & ~indices};
   for (const LocalNic& local : nics) {
     local.nic->screen(screen);
     local.nic->take_views();
@@ -174,7 +191,7 @@ std::size_t Endpoint::write_address(std::span<std::byte, kMaxAddressBytes> out) 
   std::memcpy(out.data(), &head, sizeof head);
   std::size_t at = sizeof head;
   for (std::size_t i = 0; i < core_->nics.size(); ++i) {
-    const wire::NicRecord record = core_->nic_record(i);
+    const wire::NicRecord record = core_->sessions.nic_record(i);
     std::memcpy(out.data() + at, &record, sizeof record);
     at += sizeof record;
   }
@@ -188,19 +205,19 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   if (!parse_address(address, to) || to.endpoint_id == core.endpoint_id) {
     return Status::invalid_argument;
   }
-  if (core.closing) return Status::endpoint_closed;
-  Peer* peer = core.find_peer(to.endpoint_id);
+  if (core.sessions.closing()) return Status::endpoint_closed;
+  Peer* peer = core.sessions.find_peer(to.endpoint_id);
   const bool is_ready = peer != nullptr && peer->session.state == SessionState::ready;
   if (!is_ready && !is_any_addressable(core, to.nic_records())) return Status::no_route;
-  if (peer == nullptr) peer = core.make_peer(to.endpoint_id, core.turn.now());
+  if (peer == nullptr) peer = core.sessions.make_peer(to.endpoint_id, core.turn.now());
   if (peer == nullptr) return Status::again;
-  if (peer->session.state == SessionState::failed) core.forget_failed(*peer);
+  if (peer->session.state == SessionState::failed) core.sessions.forget_failed(*peer);
   if (peer->session.state == SessionState::idle) {
-    core.learn_nics(*peer, to.nic_records());
+    core.sessions.learn_nics(*peer, to.nic_records());
   } else if (is_called(*peer) && !names_known(core, *peer, to)) {
-    core.call_elsewhere(*peer, to.nic_records());
+    core.sessions.call_elsewhere(*peer, to.nic_records());
   }
-  core.want_session(*peer);
+  core.sessions.want_session(*peer);
   if (peer->session.state == SessionState::idle) return Status::again;
   peer->session.used_at = core.turn.now();
   core.touched.add(*peer);
@@ -221,14 +238,14 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   Core& core = *core_;
   core.turn.call(now);
   const bool fetches = fetch_peer(core, peer_place(request.peer));
-  if (core.closing) return Status::endpoint_closed;
+  if (core.sessions.closing()) return Status::endpoint_closed;
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
     return Status::invalid_argument;
   }
   Peer* peer = core.used_peer(request.peer);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->session.state == SessionState::failed) return peer->session.failure;
-  core.want_session(*peer);
+  core.sessions.want_session(*peer);
   if (peer->session.state == SessionState::idle) return Status::again;
   if (!fits_in_fragments(request.bytes, peer->session.state == SessionState::ready
                                             ? peer->session.fragment_bytes
@@ -266,7 +283,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
 Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   Core& core = *core_;
   core.turn.call(now);
-  if (core.closing) return Status::endpoint_closed;
+  if (core.sessions.closing()) return Status::endpoint_closed;
   if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
   IncomingMessage* claimed = nullptr;
   if (request.claimed != kNoMessage) {
@@ -278,7 +295,8 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
     if (peer->session.state != SessionState::ready &&
         core.incoming.probe(request.peer, request.channel, request.tag, request.mask) == nullptr) {
       if (peer->session.state == SessionState::failed) return peer->session.failure;
-      core.want_session(*peer);  // else nothing would end the wait for a peer that dies now
+      core.sessions.want_session(
+          *peer);  // else nothing would end the wait for a peer that dies now
       if (peer->session.state == SessionState::idle) return Status::again;
     }
   }
@@ -342,31 +360,29 @@ Status Endpoint::disconnect(Time now, PeerId id) {
   core.turn.call(now);
   Peer* peer = core.used_peer(id);
   if (peer == nullptr) return Status::unknown_peer;
-  if (peer->session.state == SessionState::ready) core.send_close(*peer);
-  if (peer->session.state != SessionState::failed) core.fail_peer(*peer, Status::endpoint_closed);
+  core.sessions.disconnect(*peer);
   core.sender.flush();
   return Status::ok;
 }
 
 void Endpoint::close(Time now) {
   Core& core = *core_;
-  if (core.closing) return;
+  if (core.sessions.closing()) return;
   core.turn.call(now);
-  core.closing = true;
-  core.closing_since = core.turn.now();
-  core.close_wake = core.turn.now();
-  core.wake_all();
+  core.sessions.close();
 }
 
-bool Endpoint::closed() const { return core_->closed; }
+bool Endpoint::closed() const { return core_->sessions.closed(); }
 
-bool Endpoint::is_through() const { return core_->closed && core_->outgoing.unreleased() == 0; }
+bool Endpoint::is_through() const {
+  return core_->sessions.closed() && core_->outgoing.unreleased() == 0;
+}
 
 bool Endpoint::knows(PeerId peer) const { return core_->peers.index_of(peer) != kNoIndex; }
 
 void Endpoint::transmit(Time now) {
   Core& core = *core_;
-  if (core.closed) return;
+  if (core.sessions.closed()) return;
   core.turn.call(now);
   core.transmit();
   core.sender.flush();

@@ -25,7 +25,6 @@
 #include "proto/base/prefetch.hpp"
 #include "proto/base/sequence.hpp"
 #include "proto/endpoint/core.hpp"
-#include "proto/peer/patience.hpp"
 
 namespace hawser::proto {
 
@@ -53,7 +52,7 @@ void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
 template <class Core>
 std::uint32_t index_in(const Core& core, const RxPacket& packet) {
   if (packet.bytes < sizeof(wire::CommonHeader)) return kNoIndex;
-  return wire::receiver_of(packet.data) ^ core.name_mask;
+  return wire::receiver_of(packet.data) ^ core.sessions.name_mask();
 }
 
 // Prefetches before packet `i` of a burst is worked on. It fetches the peers of packets ahead, and
@@ -82,49 +81,14 @@ void look_ahead(Core& core, std::span<const RxPacket> burst, std::size_t i) {
 }
 }  // namespace
 
-// Folds a peer's timers into its one deadline.
-void Endpoint::Core::rearm(Peer& peer) {
-  Time at = kNever;
-  if (peer.session.state == SessionState::ready) {
-    at = earlier(paths.next_timer(peer), earlier(outbox.due_at(peer), descriptors.due_at(peer)));
-    at = earlier(at, incoming.pace_ends(peer.receives));
-    if (is_pending(peer)) {
-      const Time quiet = peer.session.last_heard + patience_with(turn, peer) / 4;
-      at = earlier(at, gives_up_at(peer));
-      at = earlier(at, peer.session.keepalive_at == kNever ? quiet : peer.session.keepalive_at);
-    }
-  }
-  at = earlier(at, earlier(peer.session.call_at, peer.session.rest_at));
-  peer_timers.update(peer.index, at);
-}
-
-void Endpoint::Core::expire(Peer& peer) {
-  hear_news(peer);
-  if (peer.session.call_at <= turn.now()) call_again(peer);
-  if (peer.session.state == SessionState::ready) {
-    paths.expire(peer);
-    if (descriptors.due_at(peer) <= turn.now()) descriptors.expire(peer);
-    incoming.expire_pace(peer.receives);
-    watch_liveness(peer);
-  }
-  rearm(peer);
-}
-
 // A turn stays short, whatever thousands of peers wait for at one moment: the others expire in the
 // next turn, which is due at once.
 void Endpoint::Core::expire_timers() {
-  for (std::uint32_t i = 0; i < kMostExpiries && peer_timers.next() <= turn.now(); ++i) {
-    Peer& peer = peers.at(peer_timers.pop().id);
-    expire(peer);
-    touched.add(peer);
-    if (peer_timers.deadline_of(peer.index) <= turn.now()) {
-      peer_timers.update(peer.index, turn.now() + Duration{1});  // it waits for this turn's end
-    }
-  }
+  sessions.expire(kMostExpiries);
   outgoing.expire(kMostExpiries);
   incoming.expire(kMostExpiries);
   if (descriptors.judge_at() <= turn.now()) incoming.judge_full_store();
-  if (news.at <= turn.now()) spread_news();
+  sessions.expire_news();
   if (verdicts.at() <= turn.now()) path_judge.judge();
 }
 
@@ -193,9 +157,9 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   }
   ++nics[nic].packets_received;
   nics[nic].bytes_received += datagram.datagram_bytes();
-  if (packet.session != nullptr) return on_session(nic, packet);
+  if (packet.session != nullptr) return sessions.on_session(nic, packet);
 
-  const std::uint32_t receiver = packet.header->receiver ^ name_mask;
+  const std::uint32_t receiver = packet.header->receiver ^ sessions.name_mask();
   if (!peers.is_known(receiver)) return reporter.drop(DropReason::unknown_receiver);
   Peer* const awake = peers.find_awake(receiver);
   const std::uint64_t token =
@@ -205,27 +169,28 @@ void Endpoint::Core::receive_packet(std::size_t nic, const RxPacket& datagram) {
   // announcement.
   if (awake == nullptr && packet.challenge != nullptr)
     return reporter.drop(DropReason::stale_session);
-  Peer& peer = awake != nullptr ? *awake : wake(receiver);
+  Peer& peer = awake != nullptr ? *awake : sessions.wake(receiver);
   reporter.packet_is_from(receiver);
-  if (packet.challenge != nullptr) return on_challenge(nic, peer, packet);
+  if (packet.challenge != nullptr) return sessions.on_challenge(nic, peer, packet);
   const std::uint8_t far = packet.header->slot >> 4;
   if (far >= peer.session.remote_nics) return reporter.drop(DropReason::not_connected);
-  if (packet.closing != nullptr) return on_closing(peer, {nic, far}, packet);
-  if (peer.session.state == SessionState::answered) become_ready(peer);  // it knows our token
+  if (packet.closing != nullptr) return sessions.on_closing(peer, {nic, far}, packet);
+  if (peer.session.state == SessionState::answered)
+    sessions.become_ready(peer);  // it knows our token
   if (peer.session.state == SessionState::failed) {
     peer.session.route = {nic, far};
-    send_reset(peer);
+    sessions.send_reset(peer);
   }
   if (peer.session.state != SessionState::ready) return reporter.drop(DropReason::not_connected);
 
-  hear_news(peer);
+  sessions.hear_news(peer);
   peer.session.last_heard = turn.now();
   peer.session.timeout_put_off = false;
   peer.session.route = {nic, far};
   touched.add(peer);
   const bool sequenced = wire::rule_of(packet.type).sequenced;
   if (peer.session.close_sent && (sequenced || packet.fragment != nullptr)) {
-    repeat_close(peer);
+    sessions.repeat_close(peer);
   } else {
     if (!peer.session.close_sent) incoming.on_floor(peer, packet.header->floor);
     if (!sequenced || arrives(peer, nic, packet, datagram.congestion_experienced)) {
@@ -275,15 +240,15 @@ void Endpoint::Core::receive_all() {
 void Endpoint::Core::begin_turn(Time at) {
   pace.late_by = turn.begin(at);
   if (std::exchange(called_to_send, false) && paths.in_flight() == 0 && !turn.is_late() &&
-      !closed) {
+      !sessions.closed()) {
     transmit();
   }
   turn.look_into_rings();
 
   sender.flush();  // packets sent by calls between turns
   outgoing.reap(nics);
-  take_nic_events();
-  if (closed) return;  // only buffers that NICs hold are left
+  sessions.take_nic_events();
+  if (sessions.closed()) return;  // only buffers that NICs hold are left
   receive_all();
   paths.judge_acks();
 }
@@ -291,29 +256,28 @@ void Endpoint::Core::begin_turn(Time at) {
 TurnResult Endpoint::Core::finish_turn(Time at) {
   pace.start(turn.begin_second_half(at));
   const Time reap_at = outgoing.unreleased() > 0 ? turn.now() + kReapRetry : kNever;
-  if (closed) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
+  if (sessions.closed()) return {.progressed = turn.has_progressed(), .wake_at = reap_at};
   expire_timers();
   incoming.give_grants();
   if (allowance.pass(turn.now())) incoming.watch_rings();
   outbox.send_due(true);  // senders measure by these, so they must not queue behind data
   transmit();
   outbox.send_due(false);
-  progress_closing();
+  sessions.progress_closing();
   while (!touched.empty()) {
     Peer& peer = peers.at(touched.pop_front(peers));
-    watch_liveness(peer);
-    if (consider_rest(peer)) continue;
+    sessions.watch_liveness(peer);
+    if (sessions.consider_rest(peer)) continue;
     if (const auto since = paths.tend(peer)) receive_paths.forget_idle(peer.paths, *since);
-    rearm(peer);
+    sessions.rearm(peer);
   }
   sender.flush();
   TurnResult result;
   result.progressed = turn.has_progressed();
   result.warns = turn.warns();
   result.wake_at =
-      earlier(peer_timers.next(), earlier(outgoing.next_timer(), incoming.next_timer()));
-  result.wake_at =
-      earlier(result.wake_at, earlier(news.at, earlier(close_wake, descriptors.judge_at())));
+      earlier(sessions.next_timer(), earlier(outgoing.next_timer(), incoming.next_timer()));
+  result.wake_at = earlier(result.wake_at, descriptors.judge_at());
   result.wake_at = earlier(result.wake_at, earlier(verdicts.at(), reap_at));
   if (!senders.empty()) result.wake_at = earlier(result.wake_at, pace.data_at);
   const Time retry = turn.now() + kBackpressureRetry;

@@ -64,7 +64,7 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
     stats.overruns = local.nic->overruns();
     std::uint64_t up = 0;
     std::optional<PathState> best;
-    core.for_each_peer([&](Peer& peer) {
+    core.peers.for_each_awake([&](Peer& peer) {
       core.paths.for_each(peer.paths, [&](const Path& path) {
         if (path.local_nic != i) return;
         if (const auto said = testimony(path, local)) best = std::min(best.value_or(*said), *said);

@@ -400,7 +400,7 @@ Endpoint::Core::Sent Endpoint::Core::refuse() {
 
 Endpoint::Core::Sent Endpoint::Core::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
   if (peer.sends.retransmits.empty() && peer.sends.to_send.empty()) return Sent::all;
-  hear_news(peer);
+  sessions.hear_news(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender.limits().burst_packets;
   if (!peer.sends.to_send.empty())
     paths.bind_for_bulk(peer, outgoing.at(peer.sends.to_send.front()).fragments);

@@ -12,50 +12,54 @@
 #include <algorithm>
 #include <array>
 
-#include "proto/endpoint/core.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
+#include "proto/session/sessions.hpp"
 
 namespace hawser::proto {
 
 // Tells the peer our NICs' addresses: at once over every NIC of either end; then, until it answers,
 // over all pairs in turn.
-void Endpoint::Core::announce(Peer& peer) {
+void Sessions::announce(Peer& peer) {
   peer.session.announcing = true;
-  peer.handshake.announced_from = session_sequence + 1;
+  peer.handshake.announced_from = session_sequence_ + 1;
   peer.handshake.calls = 0;
-  peer.handshake.call_interval = microseconds(turn.tunables.handshake_retry_us);
-  peer.session.call_at = turn.now() + peer.handshake.call_interval;
+  peer.handshake.call_interval = microseconds(turn_.tunables.handshake_retry_us);
+  peer.session.call_at = turn_.now() + peer.handshake.call_interval;
   for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
     send_session(peer, wire::PacketType::hello, peer.slots.pairs[i], 0);
   }
-  touched.add(peer);
+  touched_.add(peer);
 }
 
 // Learns the NICs that a peer reports once the session is known. A NIC that takes smaller datagrams
 // than the session's fragments need is of no use for it.
-void Endpoint::Core::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
+void Sessions::learn_addresses(Peer& peer, std::span<const wire::NicRecord> records) {
   if (records.size() != peer.session.remote_nics) {
-    if (peer.session.state == SessionState::ready) return reporter.drop(DropReason::bad_field);
+    if (peer.session.state == SessionState::ready) return reporter_.drop(DropReason::bad_field);
     return learn_nics(peer, records);  // `connect` named others, perhaps those of an older process
   }
   for (std::size_t i = 0; i < records.size(); ++i) {
-    wire::NicRecord& known = peers.nic_of(peer, i);
+    wire::NicRecord& known = peers_.nic_of(peer, i);
     if (known.address == records[i].address) {
       known.max_datagram = records[i].max_datagram;
       continue;
     }
-    sender.close_remotes(peer, i);
+    sender_.close_remotes(peer, i);
     known = records[i];
     const bool fits = takes_full_packets(peer, known);
     known.state = fits ? 1 : 0;
-    paths.doubt_unbound(peer, i, false);
+    paths_.doubt_unbound(peer, i, false);
     for (const std::uint32_t index : std::array(peer.paths.indices)) {
-      if (index == kNoIndex || paths.at(index).remote_nic != i) continue;
-      Path& path = paths.at(index);
-      if (path.state != PathState::down) paths.path_down(peer, path, Reason::moved);
-      if (fits) path.probe_at = turn.now();
+      if (index == kNoIndex || paths_.at(index).remote_nic != i) continue;
+      Path& path = paths_.at(index);
+      if (path.state != PathState::down) paths_.path_down(peer, path, Reason::moved);
+      if (fits) path.probe_at = turn_.now();
     }
   }
-  paths.pair_anew(peer);
+  paths_.pair_anew(peer);
 }
 
 }  // namespace hawser::proto

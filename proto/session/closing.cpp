@@ -12,8 +12,17 @@
 #include <optional>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/incoming.hpp"
+#include "proto/message/outgoing.hpp"
 #include "proto/peer/patience.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/half_open_strangers.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
+#include "proto/session/sessions.hpp"
 
 namespace hawser::proto {
 
@@ -33,44 +42,43 @@ Status reason_of(std::uint8_t flags) {
 
 }  // namespace
 
-wire::ClosingPart& Endpoint::Core::begin_closing(const Peer& peer, wire::PacketType type,
-                                                 wire::PacketWriter& writer) {
+wire::ClosingPart& Sessions::begin_closing(const Peer& peer, wire::PacketType type,
+                                           wire::PacketWriter& writer) {
   writer.begin(type, peer.session.remote_index, peer.session.remote_token,
                to_wire(peer.sends.floor));
-  return writer.part(wire::ClosingPart{session_sequence, 0, 0, 0, {}});
+  return writer.part(wire::ClosingPart{session_sequence_, 0, 0, 0, {}});
 }
 
 // Sends CLOSED or RESET.
-void Endpoint::Core::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags,
-                                  Ways ways) {
-  PacketBuffer* const buffer = sender.take_buffer();
+void Sessions::send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags, Ways ways) {
+  PacketBuffer* const buffer = sender_.take_buffer();
   if (buffer == nullptr) return;
-  ++session_sequence;
-  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
+  ++session_sequence_;
+  wire::PacketWriter writer(*buffer, sender_.limits().control_bytes);
   begin_closing(peer, type, writer).flags = flags;
-  (void)control_routes.send(peer, ways, *buffer, writer);
+  (void)routes_.send(peer, ways, *buffer, writer);
 }
 
 // Sends all final statuses, in as many parts as they take. Beyond kMaxCloseParts outcomes stay
 // unknown: that takes thousands of messages of unlike ends behind one that has none. The parts of
 // one CLOSE share a sequence number. A part that finds no buffer comes with the next CLOSE.
-void Endpoint::Core::send_close(Peer& peer) {
+void Sessions::send_close(Peer& peer) {
   const Ways ways = peer.session.close_sent ? Ways::all : Ways::one;
   peer.session.close_sent = true;
-  ++session_sequence;
-  PacketBuffer* buffer = sender.take_buffer();
+  ++session_sequence_;
+  PacketBuffer* buffer = sender_.take_buffer();
   if (buffer == nullptr) return;
-  wire::PacketWriter writer(*buffer, sender.limits().control_bytes);
+  wire::PacketWriter writer(*buffer, sender_.limits().control_bytes);
   wire::ClosingPart* part = &begin_closing(peer, wire::PacketType::close, writer);
   std::uint8_t index = 0;
   peer.receives.table.for_each([&](std::uint64_t number, std::uint32_t entry) {
-    const auto status = incoming.final_status(entry);
+    const auto status = incoming_.final_status(entry);
     if (!status || buffer == nullptr || writer.status(to_wire(number), *status)) return;
     if (index + 1u == PeerHandshake::kMaxCloseParts) return;
-    (void)control_routes.send(peer, ways, *buffer, writer);
-    buffer = sender.take_buffer();
+    (void)routes_.send(peer, ways, *buffer, writer);
+    buffer = sender_.take_buffer();
     if (buffer == nullptr) return;
-    writer = wire::PacketWriter(*buffer, sender.limits().control_bytes);
+    writer = wire::PacketWriter(*buffer, sender_.limits().control_bytes);
     part = &begin_closing(peer, wire::PacketType::close, writer);
     part->part = ++index;
     const bool fits = writer.status(to_wire(number), *status);
@@ -78,27 +86,38 @@ void Endpoint::Core::send_close(Peer& peer) {
   });
   if (buffer == nullptr) return;
   part->flags = wire::kClosingLast;
-  (void)control_routes.send(peer, ways, *buffer, writer);
+  (void)routes_.send(peer, ways, *buffer, writer);
+}
+
+void Sessions::disconnect(Peer& peer) {
+  if (peer.session.state == SessionState::ready) send_close(peer);
+  if (peer.session.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
+}
+
+void Sessions::close() {
+  closing_ = true;
+  closing_since_ = close_wake_ = turn_.now();
+  wake_all();
 }
 
 // The peer still sends, so our CLOSE has not reached it: send one now, unless one is under way.
-void Endpoint::Core::repeat_close(Peer& peer) {
-  reporter.drop(DropReason::not_connected);
-  if (turn.now() >= peer.handshake.answer_at) peer.handshake.close_at = turn.now();
+void Sessions::repeat_close(Peer& peer) {
+  reporter_.drop(DropReason::not_connected);
+  if (turn_.now() >= peer.handshake.answer_at) peer.handshake.close_at = turn_.now();
 }
 
 // Answers a packet of a session that has ended here, so that the peer ends it too.
-void Endpoint::Core::send_reset(Peer& peer) {
-  if (peer.session.remote_token == 0 || turn.now() < peer.handshake.answer_at) return;
-  peer.handshake.answer_at = turn.now() + kResetInterval;
-  ++turn.counters.resets_sent;
+void Sessions::send_reset(Peer& peer) {
+  if (peer.session.remote_token == 0 || turn_.now() < peer.handshake.answer_at) return;
+  peer.handshake.answer_at = turn_.now() + kResetInterval;
+  ++turn_.counters.resets_sent;
   const bool on_purpose = peer.session.failure == Status::endpoint_closed ||
                           peer.session.failure == Status::peer_closed;
   send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::all);
 }
 
-void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
-  if (!wire::verify(packet, job_secret.bytes())) return reporter.drop(DropReason::bad_mac);
+void Sessions::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {
+  if (!wire::verify(packet, job_secret_)) return reporter_.drop(DropReason::bad_mac);
   const wire::ClosingPart& closing_part = *packet.closing;
   constexpr std::uint8_t kNotNow = wire::kClosingNoPlace | wire::kClosingStaleEpoch;
   if (is_called(peer) && packet.type == wire::PacketType::reset &&
@@ -110,12 +129,12 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
     return;
   }
   if (peer.session.state == SessionState::idle || peer.session.state == SessionState::calling) {
-    return reporter.drop(DropReason::not_connected);
+    return reporter_.drop(DropReason::not_connected);
   }
   const auto ahead =
       static_cast<std::int32_t>(closing_part.sequence - peer.identity.remote_sequence);
   if (ahead < 0 || (ahead == 0 && packet.type != wire::PacketType::close)) {
-    return reporter.drop(DropReason::stale_session);
+    return reporter_.drop(DropReason::stale_session);
   }
   peer.identity.remote_sequence = closing_part.sequence;
   peer.session.route = from;  // the answer may not get through over another pair
@@ -133,12 +152,12 @@ void Endpoint::Core::on_closing(Peer& peer, NicPair from, const wire::PacketView
   }
 }
 
-void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
+void Sessions::on_close(Peer& peer, const wire::PacketView& packet) {
   if (peer.session.state == SessionState::ready) {
-    peer.session.last_heard = turn.now();
+    peer.session.last_heard = turn_.now();
     const wire::ClosingPart& said = *packet.closing;
-    if (said.part >= PeerHandshake::kMaxCloseParts) return reporter.drop(DropReason::bad_field);
-    packet.blocks.visit([&](const wire::StatusView& view) { outgoing.on_status(peer, view); });
+    if (said.part >= PeerHandshake::kMaxCloseParts) return reporter_.drop(DropReason::bad_field);
+    packet.blocks.visit([&](const wire::StatusView& view) { outgoing_.on_status(peer, view); });
     peer.handshake.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
     if ((said.flags & wire::kClosingLast) != 0) {
       peer.handshake.close_part_count = static_cast<std::uint8_t>(said.part + 1);
@@ -146,7 +165,7 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
     int here = 0;
     for (const std::uint64_t word : peer.handshake.close_parts) here += std::popcount(word);
     if (peer.handshake.close_part_count == 0 || here < peer.handshake.close_part_count)
-      return touched.add(peer);
+      return touched_.add(peer);
   }
   // The peer repeats CLOSE if the answer was lost.
   const Ways ways = peer.session.close_answered ? Ways::all : Ways::one;
@@ -158,50 +177,50 @@ void Endpoint::Core::on_close(Peer& peer, const wire::PacketView& packet) {
 // Closing lingers for the final statuses of sent messages, for close_timeout at most. It lingers
 // for due control for half of that. Then it sends CLOSE until all have answered, or one and a half
 // close_timeout are over. Time during which this end was away does not count.
-void Endpoint::Core::progress_closing() {
-  if (!closing || closed) return;
-  const Duration timeout = milliseconds(turn.tunables.close_timeout_ms);
-  const Time since = closing_since + turn.absence().since(closing_since);
+void Sessions::progress_closing() {
+  if (!closing_ || closed_) return;
+  const Duration timeout = milliseconds(turn_.tunables.close_timeout_ms);
+  const Time since = closing_since_ + turn_.absence().since(closing_since_);
   Time linger_until = since;
   bool unanswered = false;
-  for_each_peer([&](Peer& peer) {
+  peers_.for_each_awake([&](Peer& peer) {
     const bool ready = peer.session.state == SessionState::ready;
     unanswered |= ready && !peer.session.close_answered;
     if (peer.session.state == SessionState::failed || peer.session.close_sent) return;
     if (peer.open_sends > 0) linger_until = since + timeout;
-    if (ready && outbox.has_due(peer)) linger_until = std::max(linger_until, since + timeout / 2);
+    if (ready && outbox_.has_due(peer)) linger_until = std::max(linger_until, since + timeout / 2);
   });
-  if (turn.now() < linger_until) {
-    close_wake = linger_until;
+  if (turn_.now() < linger_until) {
+    close_wake_ = linger_until;
     return;
   }
   const Time give_up = since + timeout + timeout / 2;
-  if (unanswered && turn.now() < give_up) {
-    close_wake = give_up;
-    for_each_peer([&](Peer& peer) {
+  if (unanswered && turn_.now() < give_up) {
+    close_wake_ = give_up;
+    peers_.for_each_awake([&](Peer& peer) {
       if (peer.session.state != SessionState::ready || peer.session.close_answered) return;
-      if (turn.now() >= peer.handshake.close_at) {
+      if (turn_.now() >= peer.handshake.close_at) {
         send_close(peer);
         peer.handshake.close_at =
-            turn.now() + std::max(kCloseInterval, peer.response.overdue(turn.granularity));
+            turn_.now() + std::max(kCloseInterval, peer.response.overdue(turn_.granularity));
         peer.handshake.answer_at =
-            turn.now() + std::max(turn.granularity, peer.response.smoothed());
+            turn_.now() + std::max(turn_.granularity, peer.response.smoothed());
       }
-      close_wake = earlier(close_wake, peer.handshake.close_at);
+      close_wake_ = earlier(close_wake_, peer.handshake.close_at);
     });
     return;
   }
-  for_each_peer([&](Peer& peer) {
+  peers_.for_each_awake([&](Peer& peer) {
     if (HalfOpenStrangers::contains(peer) && !is_pending(peer)) return give_back(peer);
     if (peer.session.state == SessionState::ready && !peer.session.close_answered) {
       send_close(peer);  // the last word, whether it arrives or not
     }
     if (peer.session.state != SessionState::failed) fail_peer(peer, Status::endpoint_closed);
-    incoming.drop_held(peer);
+    incoming_.drop_held(peer);
   });
-  incoming.cancel_all(Status::endpoint_closed);
-  closed = outgoing.all().size() == 0 || turn.now() >= since + timeout * 2;
-  close_wake = closed ? kNever : turn.now() + milliseconds(1);
+  incoming_.cancel_all(Status::endpoint_closed);
+  closed_ = outgoing_.all().size() == 0 || turn_.now() >= since + timeout * 2;
+  close_wake_ = closed_ ? kNever : turn_.now() + milliseconds(1);
 }
 
 }  // namespace hawser::proto

@@ -3,7 +3,7 @@
 // is believed, and how both sides learn of each other.
 //
 // Timer of a peer: `call_at`, the next HELLO. At most max_outstanding_handshakes peers are in their
-// first calls; others wait for their turn (endpoint/call_queue.hpp). The handshake is symmetric:
+// first calls; others wait for their turn (service/call_queue.hpp). The handshake is symmetric:
 // both sides send their whole state, and a side is READY once the other has echoed its token.
 // HELLOs that cross therefore make one session.
 //
@@ -13,7 +13,15 @@
 #include <algorithm>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/outgoing.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/call_queue.hpp"
+#include "proto/service/control_routes.hpp"
+#include "proto/service/half_open_strangers.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/service/reporter.hpp"
+#include "proto/session/sessions.hpp"
 
 namespace hawser::proto {
 
@@ -32,8 +40,8 @@ bool is_same_session(const Peer& peer, const wire::SessionPart& said) {
 }
 
 // Compares the sender's incarnation with another: 0 is the same, below 0 is older.
-int ahead_of(const wire::SessionPart& said, std::uint64_t epoch, std::uint32_t counter) {
-  if (said.epoch != epoch) return said.epoch > epoch ? 1 : -1;
+int ahead_of(const wire::SessionPart& said, std::uint64_t its_epoch, std::uint32_t counter) {
+  if (said.epoch != its_epoch) return said.epoch > its_epoch ? 1 : -1;
   const auto ahead = static_cast<std::int32_t>(said.counter - counter);
   return ahead > 0 ? 1 : ahead < 0 ? -1 : 0;
 }
@@ -66,122 +74,182 @@ bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
          peer.identity.verified_counter == said.counter;
 }
 
-// A WELCOME for a peer at rest, of another incarnation that is not above the verified one. A
-// resting peer calls nobody, so the WELCOME answers nothing. It must not wake the peer, which would
-// announce its addresses again and get another WELCOME for that.
-template <class Core>
-bool is_in_vain_at_rest(Core& core, const wire::PacketView& packet) {
-  const wire::SessionPart& said = *packet.session;
-  const std::uint32_t index = core.peers.find(said.sender_id);
-  if (packet.type != wire::PacketType::welcome || index == kNoIndex) return false;
-  if (core.peers.is_awake(index)) return false;
-  const RestingPeer& record = core.peers.resting(index);
-  const int ahead = ahead_of(said, record.remote_epoch, record.remote_counter);
-  const bool is_its_own = ahead == 0 && said.my_token == record.remote_token;
-  return record.verified && ahead <= 0 && !is_its_own;
-}
-
-template <class Core>
-Incarnation verified_of(Core& core, const wire::SessionPart& said) {
-  const Peer* const peer = core.find_peer(said.sender_id);
-  return peer == nullptr
-             ? Incarnation{}
-             : Incarnation{peer->identity.verified_epoch, peer->identity.verified_counter};
-}
-
-// Whether the sender of the HELLO has proven that it receives at the address now.
-template <class Core>
-bool is_proven(Core& core, const wire::SessionPart& said, const NicAddress& address) {
-  return core.keys.is_cookie_good(said, address, verified_of(core, said), core.turn.now());
-}
-
-template <class Core>
-bool has_moved(Core& core, Peer& peer, std::span<const wire::NicRecord> records) {
-  for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.session.remote_nics);
-       ++i) {
-    if (core.peers.nic_of(peer, i).address != records[i].address) return true;
-  }
-  return false;
-}
-
-// The peer doesn't know that the session has ended here, and may have moved since.
-template <class Core>
-void tell_of_end(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  peer.identity.remote_sequence = packet.session->sequence;
-  core.learn_addresses(peer, packet.nics);
-  peer.session.route = {nic, packet.header->nic()};
-  core.send_reset(peer);
-}
-
-// We call the peer anew, and it sends HELLO from elsewhere for the session that it does not know to
-// be over. Our calls go to its old address.
-template <class Core>
-bool calls_elsewhere(Core& core, Peer& peer, const wire::PacketView& packet) {
-  return peer.session.state == SessionState::calling && packet.type == wire::PacketType::hello &&
-         was_ready_with(peer, *packet.session) && packet.nics.size() == peer.session.remote_nics &&
-         has_moved(core, peer, packet.nics);
-}
-
-template <class Core>
-void find_out_where(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  const NicAddress& address = packet.nics[packet.header->nic()].address;
-  if (is_proven(core, *packet.session, address)) {
-    core.call_elsewhere(peer, packet.nics);
-    core.touched.add(peer);
-  } else {
-    core.send_challenge(nic, *packet.session, address);
-  }
-}
-
-// How long a peer that does not answer is called.
-template <class Core>
-Duration calls_for(const Core& core, const Peer& peer) {
-  const Duration timeout = milliseconds(core.turn.tunables.peer_timeout_ms);
-  // The peer's places for dead peers become free after its peer timeout. A session of an earlier
-  // process of ours ends only after the absence that was allowed it, too.
-  if (peer.session.outdated)
-    return timeout + timeout / 4 + milliseconds(core.turn.tunables.longest_absence_ms);
-  return peer.session.refused ? timeout + timeout / 4 : timeout;
-}
-
-// How long this end listens after its last call: the answer may be a CHALLENGE first.
-template <class Core>
-Duration listens_for(const Core& core, const Peer& peer) {
-  return peer.response.overdue(core.turn.granularity) * 4;
-}
-
 }  // namespace
 
-// An operation or connect needs the session.
-void Endpoint::Core::want_session(Peer& peer) {
+struct Sessions::Handshake {
+  // A WELCOME for a peer at rest, of another incarnation that is not above the verified one. A
+  // resting peer calls nobody, so the WELCOME answers nothing. It must not wake the peer, which
+  // would announce its addresses again and get another WELCOME for that.
+  static bool is_in_vain_at_rest(Sessions& sessions, const wire::PacketView& packet) {
+    const wire::SessionPart& said = *packet.session;
+    const std::uint32_t index = sessions.peers_.find(said.sender_id);
+    if (packet.type != wire::PacketType::welcome || index == kNoIndex) return false;
+    if (sessions.peers_.is_awake(index)) return false;
+    const RestingPeer& record = sessions.peers_.resting(index);
+    const int ahead = ahead_of(said, record.remote_epoch, record.remote_counter);
+    const bool is_its_own = ahead == 0 && said.my_token == record.remote_token;
+    return record.verified && ahead <= 0 && !is_its_own;
+  }
+
+  static Incarnation verified_of(Sessions& sessions, const wire::SessionPart& said) {
+    const Peer* const peer = sessions.find_peer(said.sender_id);
+    return peer == nullptr
+               ? Incarnation{}
+               : Incarnation{peer->identity.verified_epoch, peer->identity.verified_counter};
+  }
+
+  // Whether the sender of the HELLO has proven that it receives at the address now.
+  static bool is_proven(Sessions& sessions, const wire::SessionPart& said,
+                        const NicAddress& address) {
+    return sessions.keys_.is_cookie_good(said, address, verified_of(sessions, said),
+                                         sessions.turn_.now());
+  }
+
+  static bool has_moved(Sessions& sessions, Peer& peer, std::span<const wire::NicRecord> records) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(records.size(), peer.session.remote_nics);
+         ++i) {
+      if (sessions.peers_.nic_of(peer, i).address != records[i].address) return true;
+    }
+    return false;
+  }
+
+  // The peer doesn't know that the session has ended here, and may have moved since.
+  static void tell_of_end(Sessions& sessions, std::size_t nic, Peer& peer,
+                          const wire::PacketView& packet) {
+    peer.identity.remote_sequence = packet.session->sequence;
+    sessions.learn_addresses(peer, packet.nics);
+    peer.session.route = {nic, packet.header->nic()};
+    sessions.send_reset(peer);
+  }
+
+  // We call the peer anew, and it sends HELLO from elsewhere for the session that it does not know
+  // to be over. Our calls go to its old address.
+  static bool calls_elsewhere(Sessions& sessions, Peer& peer, const wire::PacketView& packet) {
+    return peer.session.state == SessionState::calling && packet.type == wire::PacketType::hello &&
+           was_ready_with(peer, *packet.session) &&
+           packet.nics.size() == peer.session.remote_nics && has_moved(sessions, peer, packet.nics);
+  }
+
+  static void find_out_where(Sessions& sessions, std::size_t nic, Peer& peer,
+                             const wire::PacketView& packet) {
+    const NicAddress& address = packet.nics[packet.header->nic()].address;
+    if (is_proven(sessions, *packet.session, address)) {
+      sessions.call_elsewhere(peer, packet.nics);
+      sessions.touched_.add(peer);
+    } else {
+      sessions.send_challenge(nic, *packet.session, address);
+    }
+  }
+
+  // How long a peer that does not answer is called.
+  static Duration calls_for(const Sessions& sessions, const Peer& peer) {
+    const Duration timeout = milliseconds(sessions.turn_.tunables.peer_timeout_ms);
+    // The peer's places for dead peers become free after its peer timeout. A session of an earlier
+    // process of ours ends only after the absence that was allowed it, too.
+    if (peer.session.outdated)
+      return timeout + timeout / 4 + milliseconds(sessions.turn_.tunables.longest_absence_ms);
+    return peer.session.refused ? timeout + timeout / 4 : timeout;
+  }
+
+  // How long this end listens after its last call: the answer may be a CHALLENGE first.
+  static Duration listens_for(const Sessions& sessions, const Peer& peer) {
+    return peer.response.overdue(sessions.turn_.granularity) * 4;
+  }
+
+  // Answers a sender that is no peer. Takes no state, and is shorter than the HELLO.
+  template <class Write>
+  static void answer_stranger(Sessions& sessions, std::size_t nic, const wire::SessionPart& hello,
+                              const NicAddress& address, wire::PacketType type, Write&& write) {
+    Nic& through = *sessions.nics_[nic].nic;
+    RemoteHandle to = kNoRemote;
+    if (through.open_remote(address, to) != Status::ok) return;
+    if (PacketBuffer* const buffer = sessions.sender_.take_buffer()) {
+      wire::PacketWriter writer(*buffer);
+      writer.begin(type, hello.my_index, hello.my_token, 0);
+      write(writer);
+      (void)sessions.sender_.send_to(nic, to, *buffer, writer);
+    }
+    through.close_remote(to);
+  }
+
+  // Refuses a caller, which goes on calling.
+  static void turn_away(Sessions& sessions, std::size_t nic, const wire::SessionPart& hello,
+                        const NicAddress& address, std::uint8_t flags) {
+    ++sessions.session_sequence_;
+    answer_stranger(sessions, nic, hello, address, wire::PacketType::reset, [&](auto& writer) {
+      writer.part(wire::ClosingPart{sessions.session_sequence_, 0, flags, 0, {}});
+    });
+  }
+
+  // For a session packet that is not of now, from a known peer. True if its process may follow the
+  // verified one because its clock went back. Otherwise this function answers the packet.
+  static bool may_follow(Sessions& sessions, std::size_t nic, Peer& peer,
+                         const wire::PacketView& packet) {
+    const wire::SessionPart& said = *packet.session;
+    const NicAddress& address = packet.nics[packet.header->nic()].address;
+    if (calls_elsewhere(sessions, peer, packet)) {
+      find_out_where(sessions, nic, peer, packet);
+    } else if (calls_with_stale_epoch(peer, packet)) {
+      if (!is_proven(sessions, said, address)) {
+        sessions.send_challenge(nic, said, address);
+        return false;
+      }
+      const bool is_older = said.epoch < peer.identity.verified_epoch;
+      if (is_older && peer.session.state != SessionState::ready) return true;
+      if (is_called(peer) && was_ready_with(peer, said)) {
+        // The caller gets in if it answers our call. A RESET that arrived after that would end the
+        // session.
+        sessions.reporter_.drop(DropReason::stale_session);
+        return false;
+      }
+      // Asks whether the other process still lives. If it has been silent for a peer timeout by
+      // then, the caller's next HELLO finds the session ended.
+      peer.session.questioned |= is_older;
+      sessions.touched_.add(peer);
+      turn_away(sessions, nic, said, address, wire::kClosingStaleEpoch);
+    }
+    sessions.reporter_.drop(DropReason::stale_session);
+    return false;
+  }
+
+  // Whether nobody else can have told this end what it knows of an ANSWERED peer. With a job secret
+  // nobody else can. Without one it must have come from this packet's address, which had to be
+  // proven.
+  static bool is_nobody_else(Sessions& sessions, Peer& peer, const wire::PacketView& packet) {
+    return !sessions.job_secret_.empty() ||
+           (peer.identity.verified_counter != 0 && !has_moved(sessions, peer, packet.nics));
+  }
+};
+
+void Sessions::want_session(Peer& peer) {
   peer.session.wanted = true;
-  half_open.leave(peer);
+  half_open_.leave(peer);
   if (peer.session.state == SessionState::idle) {
     if (!begin_session(peer)) return;
     peer.session.state = SessionState::calling;
-    if (turn.tracing()) reporter.trace_session(peer);
-    turn.emit({.kind = Event::Kind::peer_calling,
-               .reason = Reason::asked,
-               .peer = peers.id_of(peer),
-               .endpoint_id = peer.identity.remote_id});
+    if (turn_.tracing()) reporter_.trace_session(peer);
+    turn_.emit({.kind = Event::Kind::peer_calling,
+                .reason = Reason::asked,
+                .peer = peers_.id_of(peer),
+                .endpoint_id = peer.identity.remote_id});
   }
   const bool is_called = peer.session.call_at != kNever || CallQueue::waits(peer);
   if (peer.session.state == SessionState::ready || is_called) return;
-  if (call_queue.begin(peer)) begin_calling(peer, turn.now());
+  if (call_queue_.begin(peer)) begin_calling(peer, turn_.now());
 }
 
-void Endpoint::Core::begin_calling(Peer& peer, Time at) {
+void Sessions::begin_calling(Peer& peer, Time at) {
   peer.handshake.calling_since = peer.session.call_at = at;
   peer.session.timeout_put_off = false;
-  touched.add(peer);
+  touched_.add(peer);
 }
 
 // Takes an address of a peer that has not been heard to answer yet. If it differs from the known
 // one, which may be a stranger's claim, calls go there from now on, with full patience.
-void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
+void Sessions::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records) {
   bool same = records.size() == peer.session.remote_nics;
   for (std::size_t i = 0; same && i < records.size(); ++i) {
-    same = peers.nic_of(peer, i).address == records[i].address;
+    same = peers_.nic_of(peer, i).address == records[i].address;
   }
   if (same) return;
   learn_nics(peer, records);
@@ -189,29 +257,29 @@ void Endpoint::Core::call_elsewhere(Peer& peer, std::span<const wire::NicRecord>
   peer.session.refused = peer.session.outdated = false;
   peer.session.timeout_put_off = false;
   peer.handshake.calls = 0;
-  peer.handshake.call_interval = microseconds(turn.tunables.handshake_retry_us);
-  peer.handshake.calling_since = turn.now();
-  if (!CallQueue::waits(peer)) peer.session.call_at = turn.now();
+  peer.handshake.call_interval = microseconds(turn_.tunables.handshake_retry_us);
+  peer.handshake.calling_since = turn_.now();
+  if (!CallQueue::waits(peer)) peer.session.call_at = turn_.now();
 }
 
 // Answered, failed, or unanswered for a while: the next peer gets its turn.
-void Endpoint::Core::end_calling(Peer& peer) {
-  Peer* const next = call_queue.end(peer);
+void Sessions::end_calling(Peer& peer) {
+  Peer* const next = call_queue_.end(peer);
   if (next == nullptr) return;
-  const Duration at_most = microseconds(turn.tunables.handshake_retry_us) / 16;
-  begin_calling(*next, turn.now() + turn.random.jitter(at_most));
+  const Duration at_most = microseconds(turn_.tunables.handshake_retry_us) / 16;
+  begin_calling(*next, turn_.now() + turn_.random.jitter(at_most));
 }
 
 // Sends a HELLO over the next pair of NICs. After the first calls it uses several pairs, so that a
 // few calls reach all of them. Arms the timer for the next call.
-void Endpoint::Core::say_hello(Peer& peer) {
+void Sessions::say_hello(Peer& peer) {
   const std::uint32_t far_nics = std::max(peer.session.remote_nics, 1u);
-  const std::uint32_t pairs = static_cast<std::uint32_t>(nics.size()) * far_nics;
+  const std::uint32_t pairs = static_cast<std::uint32_t>(nics_.size()) * far_nics;
   const auto pair_at = [&](std::uint32_t attempt) {
-    const auto local = static_cast<std::uint32_t>(attempt % nics.size());
+    const auto local = static_cast<std::uint32_t>(attempt % nics_.size());
     NicPair pair;
     pair.local = local % kMaxNics;
-    pair.remote = (local + attempt / nics.size()) % far_nics % kMaxNics;
+    pair.remote = (local + attempt / nics_.size()) % far_nics % kMaxNics;
     return pair;
   };
   // If the session lives, all pairs are tried at once, and then at leisure.
@@ -220,21 +288,21 @@ void Endpoint::Core::say_hello(Peer& peer) {
   std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
   for (; count > 0; --count) {
     NicPair pair = pair_at(peer.handshake.call_turn++ % pairs);
-    for (std::uint32_t left = pairs; left > 1 && sender.remote(peer, pair) == kNoRemote; --left) {
+    for (std::uint32_t left = pairs; left > 1 && sender_.remote(peer, pair) == kNoRemote; --left) {
       pair = pair_at(peer.handshake.call_turn++ % pairs);
     }
     ++peer.handshake.calls;
     send_session(peer, wire::PacketType::hello, pair, peer.handshake.cookie);
   }
-  peer.session.call_at = turn.now() + peer.handshake.call_interval +
-                         turn.random.jitter(peer.handshake.call_interval / 2);
+  peer.session.call_at = turn_.now() + peer.handshake.call_interval +
+                         turn_.random.jitter(peer.handshake.call_interval / 2);
   if (knows && peer.handshake.calls < pairs) return;
-  peer.handshake.call_interval = std::min(peer.handshake.call_interval * 2,
-                                          std::max(milliseconds(turn.tunables.peer_timeout_ms) / 16,
-                                                   microseconds(turn.tunables.handshake_retry_us)));
+  peer.handshake.call_interval = std::min(
+      peer.handshake.call_interval * 2, std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 16,
+                                                 microseconds(turn_.tunables.handshake_retry_us)));
 }
 
-void Endpoint::Core::call_again(Peer& peer) {
+void Sessions::call_again(Peer& peer) {
   const bool knows = peer.session.state == SessionState::ready;
   if (peer.session.state == SessionState::failed || (knows && !peer.session.announcing)) {
     peer.session.call_at = kNever;
@@ -242,70 +310,71 @@ void Endpoint::Core::call_again(Peer& peer) {
   }
   if (knows) return say_hello(peer);
   if (peer.handshake.calls == 0)
-    peer.handshake.calling_since = turn.now();  // the peer had no call before
+    peer.handshake.calling_since = turn_.now();  // the peer had no call before
   const Time end = peer.handshake.calling_since +
-                   turn.absence().since(peer.handshake.calling_since) + calls_for(*this, peer);
-  if (end <= turn.now() && peer.session.timeout_put_off) {
+                   turn_.absence().since(peer.handshake.calling_since) +
+                   Handshake::calls_for(*this, peer);
+  if (end <= turn_.now() && peer.session.timeout_put_off) {
     return fail_peer(peer, peer.session.refused ? Status::peer_full : Status::peer_unreachable);
   }
-  peer.handshake.called_at = turn.now();
+  peer.handshake.called_at = turn_.now();
   say_hello(peer);
   // This end calls until then, and once more at the end: a place may have become free only now.
-  peer.session.timeout_put_off = end <= turn.now();
-  peer.session.call_at = peer.session.timeout_put_off ? turn.now() + listens_for(*this, peer)
-                                                      : earlier(peer.session.call_at, end);
+  peer.session.timeout_put_off = end <= turn_.now();
+  peer.session.call_at = peer.session.timeout_put_off
+                             ? turn_.now() + Handshake::listens_for(*this, peer)
+                             : earlier(peer.session.call_at, end);
   if (peer.handshake.calls == kQuickCalls) end_calling(peer);
 }
 
-void Endpoint::Core::send_session(Peer& peer, wire::PacketType type, NicPair over,
-                                  std::uint64_t cookie) {
-  const RemoteHandle to = sender.remote(peer, over);
-  PacketBuffer* const buffer = to == kNoRemote ? nullptr : sender.take_buffer();
+void Sessions::send_session(Peer& peer, wire::PacketType type, NicPair over, std::uint64_t cookie) {
+  const RemoteHandle to = sender_.remote(peer, over);
+  PacketBuffer* const buffer = to == kNoRemote ? nullptr : sender_.take_buffer();
   if (buffer == nullptr) return;
   wire::PacketWriter writer(*buffer);
   const bool known = peer.session.remote_token != 0;
   writer.begin(type, known ? peer.session.remote_index : wire::kNoReceiver,
                known ? peer.session.remote_token : 0, 0);
   wire::SessionPart part{};
-  part.sender_id = endpoint_id;
+  part.sender_id = endpoint_id_;
   part.target_id = peer.identity.remote_id;
-  part.epoch = epoch;
+  part.epoch = epoch_;
   part.counter = peer.identity.counter;
   part.my_index = name_of(peer);
   part.my_token = peer.session.token;
   part.echo_epoch = known ? peer.identity.remote_epoch : 0;
   part.echo_counter = known ? peer.identity.remote_counter : 0;
   part.echo_token = known ? peer.session.remote_token : 0;
-  part.sequence = ++session_sequence;
-  part.first_number = turn.tunables.initial_sequence;
+  part.sequence = ++session_sequence_;
+  part.first_number = turn_.tunables.initial_sequence;
   part.fragment_bytes = peer.handshake.offered_bytes;
-  part.nics = static_cast<std::uint8_t>(nics.size());
-  part.absence_ms = static_cast<std::uint16_t>(turn.tunables.longest_absence_ms);
+  part.nics = static_cast<std::uint8_t>(nics_.size());
+  part.absence_ms = static_cast<std::uint16_t>(turn_.tunables.longest_absence_ms);
   part.cookie = cookie;
-  part.unscheduled_bytes = outgoing.unscheduled_bytes();
+  part.unscheduled_bytes = outgoing_.unscheduled_bytes();
   writer.part(part);
-  for (std::size_t i = 0; i < nics.size(); ++i) writer.part(nic_record(i));
-  ++turn.counters.handshakes_sent;
-  (void)sender.send_to(over.local, to, *buffer, writer);
+  for (std::size_t i = 0; i < nics_.size(); ++i) writer.part(nic_record(i));
+  ++turn_.counters.handshakes_sent;
+  (void)sender_.send_to(over.local, to, *buffer, writer);
 }
 
-bool Endpoint::Core::echoes_us(const Peer& peer, const wire::SessionPart& said) const {
-  return peer.session.token != 0 && said.echo_epoch == epoch &&
+bool Sessions::echoes_us(const Peer& peer, const wire::SessionPart& said) const {
+  return peer.session.token != 0 && said.echo_epoch == epoch_ &&
          said.echo_counter == peer.identity.counter && said.echo_token == peer.session.token;
 }
 
-void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet) {
+void Sessions::on_session(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
-  if (!wire::verify(packet, job_secret.bytes())) return reporter.drop(DropReason::bad_mac);
-  if (said.target_id != endpoint_id || said.sender_id == endpoint_id || said.my_token == 0 ||
+  if (!wire::verify(packet, job_secret_)) return reporter_.drop(DropReason::bad_mac);
+  if (said.target_id != endpoint_id_ || said.sender_id == endpoint_id_ || said.my_token == 0 ||
       said.counter == 0) {
-    return reporter.drop(DropReason::stale_session);
+    return reporter_.drop(DropReason::stale_session);
   }
   for (std::size_t i = 0; i < packet.nics.size(); ++i) {
-    if (packet.nics[i].index != i) return reporter.drop(DropReason::bad_field);
+    if (packet.nics[i].index != i) return reporter_.drop(DropReason::bad_field);
   }
   const std::uint8_t far = packet.header->nic();
-  if (far >= packet.nics.size()) return reporter.drop(DropReason::bad_field);
+  if (far >= packet.nics.size()) return reporter_.drop(DropReason::bad_field);
 
   Peer* const found = caller(nic, packet);
   if (found == nullptr) return;
@@ -313,13 +382,13 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   const bool was_ready = peer.session.state == SessionState::ready;
   const bool echoed = echoes_us(peer, said);
   // The peer moved while it calls. It gets answers at its new address once it has proven that.
-  if (!was_ready && !echoed && has_moved(*this, peer, packet.nics)) {
+  if (!was_ready && !echoed && Handshake::has_moved(*this, peer, packet.nics)) {
     const NicAddress& address = packet.nics[far].address;
-    if (!is_proven(*this, said, address)) return send_challenge(nic, said, address);
+    if (!Handshake::is_proven(*this, said, address)) return send_challenge(nic, said, address);
     learn_addresses(peer, packet.nics);
   }
   peer.identity.remote_sequence = said.sequence;
-  peer.session.last_heard = turn.now();
+  peer.session.last_heard = turn_.now();
   peer.session.route = {nic, far};
 
   if (echoed) learn_addresses(peer, packet.nics);
@@ -331,157 +400,87 @@ void Endpoint::Core::on_session(std::size_t nic, const wire::PacketView& packet)
   }
   if (!was_ready && echoed) {
     if (peer.handshake.calls == 1)
-      peer.response = first_guess(turn.now() - peer.handshake.called_at);
+      peer.response = first_guess(turn_.now() - peer.handshake.called_at);
     become_ready(peer);
   } else if (!was_ready) {
     if (peer.session.state != SessionState::answered) {
       peer.session.state = SessionState::answered;
-      if (turn.tracing()) reporter.trace_session(peer);
+      if (turn_.tracing()) reporter_.trace_session(peer);
     }
     enter_half_open(peer);
   }
-  if (was_ready) paths.meet(peer, nic, far);
+  if (was_ready) paths_.meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
-    send_session(peer, wire::PacketType::welcome, control_routes.find_way(peer, {nic, far}),
+    send_session(peer, wire::PacketType::welcome, routes_.find_way(peer, {nic, far}),
                  said.sequence);
   }
-  touched.add(peer);
+  touched_.add(peer);
 }
 
 // The sender of a session packet that is new and believed. Null: nothing more is to be done.
-Peer* Endpoint::Core::caller(std::size_t nic, const wire::PacketView& packet) {
+Peer* Sessions::caller(std::size_t nic, const wire::PacketView& packet) {
   const wire::SessionPart& said = *packet.session;
-  if (is_in_vain_at_rest(*this, packet)) {
-    reporter.drop(DropReason::stale_session);
+  if (Handshake::is_in_vain_at_rest(*this, packet)) {
+    reporter_.drop(DropReason::stale_session);
     return nullptr;
   }
   Peer* found = find_peer(said.sender_id);
   const bool same = found != nullptr && is_same_session(*found, said);
   if (same && static_cast<std::int32_t>(said.sequence - found->identity.remote_sequence) <= 0) {
-    reporter.drop(DropReason::stale_session);
+    reporter_.drop(DropReason::stale_session);
     return nullptr;
   }
   const bool ended = same && found->session.state == SessionState::failed;
   if (ended && (echoes_us(*found, said) || was_ready_with(*found, said))) {
-    reporter.drop(DropReason::stale_session);
-    if (echoes_us(*found, said)) tell_of_end(*this, nic, *found, packet);
+    reporter_.drop(DropReason::stale_session);
+    if (echoes_us(*found, said)) Handshake::tell_of_end(*this, nic, *found, packet);
     return nullptr;
   }
   // The session ended before it was READY anywhere. The caller can't know, and goes on calling.
   return same && !ended ? found : admit(nic, packet, found);
 }
 
-namespace {
-
-// Answers a sender that is no peer. Takes no state, and is shorter than the HELLO.
-template <class Core, class Write>
-void answer_stranger(Core& core, std::size_t nic, const wire::SessionPart& hello,
-                     const NicAddress& address, wire::PacketType type, Write&& write) {
-  Nic& through = *core.nics[nic].nic;
-  RemoteHandle to = kNoRemote;
-  if (through.open_remote(address, to) != Status::ok) return;
-  if (PacketBuffer* const buffer = core.sender.take_buffer()) {
-    wire::PacketWriter writer(*buffer);
-    writer.begin(type, hello.my_index, hello.my_token, 0);
-    write(writer);
-    (void)core.sender.send_to(nic, to, *buffer, writer);
-  }
-  through.close_remote(to);
-}
-
-// Refuses a caller, which goes on calling.
-template <class Core>
-void turn_away(Core& core, std::size_t nic, const wire::SessionPart& hello,
-               const NicAddress& address, std::uint8_t flags) {
-  ++core.session_sequence;
-  answer_stranger(core, nic, hello, address, wire::PacketType::reset, [&](auto& writer) {
-    writer.part(wire::ClosingPart{core.session_sequence, 0, flags, 0, {}});
-  });
-}
-
-// For a session packet that is not of now, from a known peer. True if its process may follow the
-// verified one because its clock went back. Otherwise this function answers the packet.
-template <class Core>
-bool may_follow(Core& core, std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  const wire::SessionPart& said = *packet.session;
-  const NicAddress& address = packet.nics[packet.header->nic()].address;
-  if (calls_elsewhere(core, peer, packet)) {
-    find_out_where(core, nic, peer, packet);
-  } else if (calls_with_stale_epoch(peer, packet)) {
-    if (!is_proven(core, said, address)) {
-      core.send_challenge(nic, said, address);
-      return false;
-    }
-    const bool is_older = said.epoch < peer.identity.verified_epoch;
-    if (is_older && peer.session.state != SessionState::ready) return true;
-    if (is_called(peer) && was_ready_with(peer, said)) {
-      // The caller gets in if it answers our call. A RESET that arrived after that would end the
-      // session.
-      core.reporter.drop(DropReason::stale_session);
-      return false;
-    }
-    // Asks whether the other process still lives. If it has been silent for a peer timeout by then,
-    // the caller's next HELLO finds the session ended.
-    peer.session.questioned |= is_older;
-    core.touched.add(peer);
-    turn_away(core, nic, said, address, wire::kClosingStaleEpoch);
-  }
-  core.reporter.drop(DropReason::stale_session);
-  return false;
-}
-
-// Whether nobody else can have told this end what it knows of an ANSWERED peer. With a job secret
-// nobody else can. Without one it must have come from this packet's address, which had to be
-// proven.
-template <class Core>
-bool is_nobody_else(Core& core, Peer& peer, const wire::PacketView& packet) {
-  return !core.job_secret.bytes().empty() ||
-         (peer.identity.verified_counter != 0 && !has_moved(core, peer, packet.nics));
-}
-
-}  // namespace
-
 // Decides whether to believe a session packet of an unknown session. If so, returns the peer with
 // the packet's state; otherwise null. `peer` is null if nobody of that name is known.
-Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
+Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* peer) {
   const wire::SessionPart& said = *packet.session;
   const auto refuse = [this](DropReason reason) {
-    reporter.drop(reason);
+    reporter_.drop(reason);
     return nullptr;
   };
   const NicAddress& address = packet.nics[packet.header->nic()].address;
   const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Applies to a failed session too: its delayed packets must not revive it.
   if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
-    if (!may_follow(*this, nic, *peer, packet)) return nullptr;
+    if (!Handshake::may_follow(*this, nic, *peer, packet)) return nullptr;
   }
   // An older incarnation can't undo the state of a newer one, if nobody else can have sent that in
   // its name. The exception: the newer one has been silent for so long that the older one's cookie
   // is younger.
   const bool is_behind =
       peer != nullptr && peer->session.state == SessionState::answered &&
-      is_nobody_else(*this, *peer, packet) &&
+      Handshake::is_nobody_else(*this, *peer, packet) &&
       ahead_of(said, peer->identity.remote_epoch, peer->identity.remote_counter) < 0;
   if (is_behind && (packet.type != wire::PacketType::hello ||
-                    !was_silent_for_a_cookies_life(*peer, turn.now()))) {
+                    !was_silent_for_a_cookies_life(*peer, turn_.now()))) {
     return refuse(DropReason::stale_session);
   }
   if (packet.type == wire::PacketType::welcome && !echoed) {
     return refuse(DropReason::stale_session);
   }
   // A closing endpoint makes no new session, unless it still has something to send there.
-  if (closing && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
-  const bool crowded = half_open.size() >= turn.tunables.max_half_open_sessions || peers.full();
+  if (closing_ && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
+  const bool crowded = half_open_.size() >= turn_.tunables.max_half_open_sessions || peers_.full();
   const bool must_prove =
       peer == nullptr ? crowded
                       : peer->session.remote_token != 0 || peer->identity.verified_counter != 0;
-  if (must_prove && (!echoed || is_behind) && !is_proven(*this, said, address)) {
+  if (must_prove && (!echoed || is_behind) && !Handshake::is_proven(*this, said, address)) {
     send_challenge(nic, said, address);
     return nullptr;
   }
   const bool is_new = peer == nullptr;
   if (is_new)
-    peer = make_peer(said.sender_id, turn.now() - microseconds(turn.tunables.handshake_retry_us));
+    peer = make_peer(said.sender_id, turn_.now() - microseconds(turn_.tunables.handshake_retry_us));
   if (peer == nullptr) {
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);
@@ -496,40 +495,41 @@ Peer* Endpoint::Core::admit(std::size_t nic, const wire::PacketView& packet, Pee
 
 // Asks the sender of a HELLO to send it again with a cookie. Only a receiver at `address` can know
 // the cookie.
-void Endpoint::Core::send_challenge(std::size_t nic, const wire::SessionPart& hello,
-                                    const NicAddress& address) {
-  ++turn.counters.challenges_sent;
-  answer_stranger(*this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
-    const Incarnation verified = verified_of(*this, hello);
-    writer.part(wire::ChallengePart{keys.cookie(hello, address, verified, turn.now()), {}});
-  });
+void Sessions::send_challenge(std::size_t nic, const wire::SessionPart& hello,
+                              const NicAddress& address) {
+  ++turn_.counters.challenges_sent;
+  Handshake::answer_stranger(
+      *this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
+        const Incarnation verified = Handshake::verified_of(*this, hello);
+        writer.part(wire::ChallengePart{keys_.cookie(hello, address, verified, turn_.now()), {}});
+      });
 }
 
 // All places are taken. The caller goes on calling, as one may become free.
-void Endpoint::Core::send_refusal(std::size_t nic, const wire::SessionPart& hello,
-                                  const NicAddress& address) {
-  ++turn.counters.calls_refused;
-  turn_away(*this, nic, hello, address, wire::kClosingNoPlace);
-  if (turn.now() < peer_places.tell_at) return;
-  peer_places.tell_at = turn.now() + kTellRefusals;
-  turn.warn({.kind = Event::Kind::peer_refused,
-             .reason = Reason::no_place,
-             .endpoint_id = hello.sender_id,
-             .nic = static_cast<std::uint8_t>(nic)});
+void Sessions::send_refusal(std::size_t nic, const wire::SessionPart& hello,
+                            const NicAddress& address) {
+  ++turn_.counters.calls_refused;
+  Handshake::turn_away(*this, nic, hello, address, wire::kClosingNoPlace);
+  if (turn_.now() < places_.tell_at) return;
+  places_.tell_at = turn_.now() + kTellRefusals;
+  turn_.warn({.kind = Event::Kind::peer_refused,
+              .reason = Reason::no_place,
+              .endpoint_id = hello.sender_id,
+              .nic = static_cast<std::uint8_t>(nic)});
 }
 
 // Sends the HELLO again, with the cookie, from the NIC whose address it proves. Each cookie
 // triggers this once; then the timer repeats it. In ANSWERED a stranger may have told the peer's
 // NICs. Then the number of the asking NIC means nothing, so this end answers all of them.
-void Endpoint::Core::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
-  if (!wire::verify(packet, job_secret.bytes())) return reporter.drop(DropReason::bad_mac);
+void Sessions::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
+  if (!wire::verify(packet, job_secret_)) return reporter_.drop(DropReason::bad_mac);
   const bool announces = peer.session.state == SessionState::ready && peer.session.announcing;
   if (!announces && (!is_called(peer) || peer.handshake.calls == 0))
-    return reporter.drop(DropReason::stale_session);
+    return reporter_.drop(DropReason::stale_session);
   if (peer.handshake.cookie == packet.challenge->cookie) return;
   peer.handshake.cookie = packet.challenge->cookie;
   if (announces) return;  // the next announcement carries it
-  peer.handshake.called_at = turn.now();
+  peer.handshake.called_at = turn_.now();
   for (std::uint32_t far = 0; far < peer.session.remote_nics; ++far) {
     if (peer.session.state == SessionState::calling && far != packet.header->nic()) continue;
     send_session(peer, wire::PacketType::hello, {nic, far}, peer.handshake.cookie);

@@ -17,7 +17,9 @@
 #include <array>
 #include <utility>
 
-#include "proto/endpoint/core.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/session/sessions.hpp"
 
 namespace hawser::proto {
 
@@ -29,11 +31,11 @@ constexpr std::uint32_t kWokenBurst = 32;
 constexpr Duration kWokenInterval = microseconds(500);
 }  // namespace
 
-void Endpoint::Core::take_nic_events() {
+void Sessions::take_nic_events() {
   std::array<NicEvent, 8> batch;
-  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic) {
     for (std::size_t n = batch.size(); n == batch.size();) {
-      n = nics[nic].nic->events(batch);
+      n = nics_[nic].nic->events(batch);
       for (std::size_t i = 0; i < n; ++i) {
         local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
       }
@@ -43,107 +45,111 @@ void Endpoint::Core::take_nic_events() {
 }
 
 // Tells a peer of the changes of our NICs during its rest.
-void Endpoint::Core::tell_news(Peer& peer) {
-  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    if (nics[nic].sequence == 0) continue;
-    outbox.add_nic_state(peer, nic);
-    outbox.schedule_now(peer);
+void Sessions::tell_news(Peer& peer) {
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic) {
+    if (nics_[nic].sequence == 0) continue;
+    outbox_.add_nic_state(peer, nic);
+    outbox_.schedule_now(peer);
   }
-  if (std::ranges::any_of(nics, &LocalNic::has_moved)) announce(peer);
+  if (std::ranges::any_of(nics_, &LocalNic::has_moved)) announce(peer);
 }
 
-void Endpoint::Core::local_nic_changed(std::size_t nic, bool up) {
-  LocalNic& local = nics[nic];
+void Sessions::local_nic_changed(std::size_t nic, bool up) {
+  LocalNic& local = nics_[nic];
   if (local.up == up) return;
   local.up = up;
   ++local.sequence;
-  local.changed = local.switched = ++news.count;
-  if (!up) local.fell = news.count;
-  paths.want_verdicts();
-  turn.emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
-             .reason = Reason::driver,
-             .nic = static_cast<std::uint8_t>(nic)});
+  local.changed = local.switched = ++news_.count;
+  if (!up) local.fell = news_.count;
+  paths_.want_verdicts();
+  turn_.emit({.kind = up ? Event::Kind::nic_up : Event::Kind::nic_down,
+              .reason = Reason::driver,
+              .nic = static_cast<std::uint8_t>(nic)});
   begin_news();
 }
 
 // Called after an event of a NIC: checks whether the peers know its address.
-void Endpoint::Core::notice_address(std::size_t nic) {
-  LocalNic& local = nics[nic];
+void Sessions::notice_address(std::size_t nic) {
+  LocalNic& local = nics_[nic];
   if (local.address == local.nic->address()) return;
   local.address = local.nic->address();
   local.has_moved = true;
-  local.changed = local.fell = local.moved = ++news.count;
-  turn.emit({.kind = Event::Kind::nic_moved,
-             .reason = Reason::driver,
-             .nic = static_cast<std::uint8_t>(nic)});
+  local.changed = local.fell = local.moved = ++news_.count;
+  turn_.emit({.kind = Event::Kind::nic_moved,
+              .reason = Reason::driver,
+              .nic = static_cast<std::uint8_t>(nic)});
   begin_news();
 }
 
-void Endpoint::Core::begin_news() {
-  news.awake_left = peers.awake_places();
-  news.resting_left = peers.used();
-  news.at = turn.now();
+void Sessions::begin_news() {
+  news_.awake_left = peers_.awake_places();
+  news_.resting_left = peers_.used();
+  news_.at = turn_.now();
   tell_awake();
 }
 
-void Endpoint::Core::tell_awake() {
+void Sessions::tell_awake() {
   std::uint32_t told = 0;
-  for (; news.awake_left > 0 && told < kAwakeBurst; --news.awake_left) {
-    const std::uint32_t place = news.awake_next;
-    news.awake_next = place + 1 < peers.awake_places() ? place + 1 : 0;
-    Peer* const peer = peers.awake_at(place);
-    if (peer == nullptr || peer->paths.nic_news == news.newest()) continue;
+  for (; news_.awake_left > 0 && told < kAwakeBurst; --news_.awake_left) {
+    const std::uint32_t place = news_.awake_next;
+    news_.awake_next = place + 1 < peers_.awake_places() ? place + 1 : 0;
+    Peer* const peer = peers_.awake_at(place);
+    if (peer == nullptr || peer->paths.nic_news == news_.newest()) continue;
     hear_news(*peer);
     ++told;
   }
 }
 
-void Endpoint::Core::hear_news(Peer& peer) {
-  if (peer.paths.nic_news == news.newest()) return;
-  const std::uint32_t known = news.known_to(std::exchange(peer.paths.nic_news, news.newest()));
+void Sessions::hear_news(Peer& peer) {
+  if (peer.paths.nic_news == news_.newest()) return;
+  const std::uint32_t known = news_.known_to(std::exchange(peer.paths.nic_news, news_.newest()));
   if (peer.session.state != SessionState::ready) return;
   bool any_switched = false;
   bool any_moved = false;
-  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
-    const LocalNic& local = nics[nic];
+  for (std::size_t nic = 0; nic < nics_.size(); ++nic) {
+    const LocalNic& local = nics_[nic];
     if (!is_newer(local.changed, known)) continue;
     const bool fell = is_newer(local.fell, known);
     const bool moved = is_newer(local.moved, known);
     for (const std::uint32_t index : std::array(peer.paths.indices)) {
-      if (index == kNoIndex || paths.at(index).local_nic != nic) continue;
-      Path& path = paths.at(index);
+      if (index == kNoIndex || paths_.at(index).local_nic != nic) continue;
+      Path& path = paths_.at(index);
       if (fell && path.state != PathState::down) {
-        paths.path_down(peer, path, moved ? Reason::moved : Reason::driver);
+        paths_.path_down(peer, path, moved ? Reason::moved : Reason::driver);
       }
-      if (moved || (local.up && path.state == PathState::down)) path.probe_at = turn.now();
+      if (moved || (local.up && path.state == PathState::down)) path.probe_at = turn_.now();
     }
-    paths.doubt_unbound(peer, nic, true);
+    paths_.doubt_unbound(peer, nic, true);
     any_moved |= moved;
     if (!is_newer(local.switched, known)) continue;
     any_switched = true;
-    outbox.add_nic_state(peer, nic);
-    outbox.schedule_now(peer);
+    outbox_.add_nic_state(peer, nic);
+    outbox_.schedule_now(peer);
   }
   if (any_switched) rearm(peer);
   if (!any_moved) return;
-  paths.pair_anew(peer);
+  paths_.pair_anew(peer);
   announce(peer);
 }
 
-void Endpoint::Core::spread_news() {
+void Sessions::expire_news() {
+  if (news_.at <= turn_.now()) spread_news();
+}
+
+void Sessions::spread_news() {
   tell_awake();
-  if (news.awake_left > 0) return;  // the next turn is due at once
+  if (news_.awake_left > 0) return;  // the next turn is due at once
   std::uint32_t woken = 0;
-  for (; news.resting_left > 0 && woken < kWokenBurst; --news.resting_left) {
-    const std::uint32_t index = news.resting_next;
-    news.resting_next = index + 1 < peers.used() ? index + 1 : 0;
-    if (!peers.is_known(index) || peers.is_awake(index)) continue;
-    const RestingPeer& record = peers.resting(index);
-    if (record.state != SessionState::ready || record.nic_news == news.count) continue;
+  for (; news_.resting_left > 0 && woken < kWokenBurst; --news_.resting_left) {
+    const std::uint32_t index = news_.resting_next;
+    news_.resting_next = index + 1 < peers_.used() ? index + 1 : 0;
+    if (!peers_.is_known(index) || peers_.is_awake(index)) continue;
+    const RestingPeer& record = peers_.resting(index);
+    if (record.state != SessionState::ready || record.nic_news == news_.count) continue;
     (void)wake(index);
     ++woken;
   }
-  news.at = news.resting_left > 0 ? turn.now() + kWokenInterval : kNever;
+  news_.at = news_.resting_left > 0 ? turn_.now() + kWokenInterval : kNever;
 }
 
 }  // namespace hawser::proto

@@ -14,8 +14,15 @@
 #include <array>
 
 #include "proto/base/sequence.hpp"
-#include "proto/endpoint/core.hpp"
+#include "proto/message/finished_entry.hpp"
+#include "proto/path/receive_paths.hpp"
 #include "proto/peer/patience.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/descriptors.hpp"
+#include "proto/service/outbox.hpp"
+#include "proto/service/packet_sender.hpp"
+#include "proto/session/sessions.hpp"
 
 namespace hawser::proto {
 
@@ -41,10 +48,10 @@ bool fits(const NicAddress& address) {
 
 // Whether an UP path has awaited an answer in vain since `since`. Its timer may never show that:
 // packets sent there for the sake of other paths restart it, and these paths may be quicker.
-bool was_tried_in_vain(PathSet& paths, Path& path, Time since) {
+bool was_tried_in_vain(PathSet& paths_, Path& path, Time since) {
   if (path.unanswered >= kTriedInVain) return true;
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
-    const SentPacket& record = paths.record(path, n);
+    const SentPacket& record = paths_.record(path, n);
     if (record.state == SentPacket::State::in_flight) return record.sent <= since;
   }
   return false;
@@ -54,7 +61,7 @@ bool was_tried_in_vain(PathSet& paths, Path& path, Time since) {
 
 // Packs the final statuses that the peer may still ask for, if all its messages are finished and
 // they fit.
-bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
+bool Sessions::pack_finals(const Peer& peer, RestingPeer& record) const {
   record.finals = 0;
   record.final_count = 0;
   if (!peer.receives.table.is_open()) return true;
@@ -74,14 +81,14 @@ bool Endpoint::Core::pack_finals(const Peer& peer, RestingPeer& record) const {
 // Whether the peer has answered nothing for its whole patience: no probes, announcements, or
 // requests of dropped messages. Then there is nobody to go on for. A later call on the peer
 // continues from there.
-bool Endpoint::Core::is_out_of_reach(Peer& peer) {
+bool Sessions::is_out_of_reach(Peer& peer) {
   if (peer.session.state != SessionState::ready ||
-      turn.now() - peer.session.last_heard < patience_with(turn, peer))
+      turn_.now() - peer.session.last_heard < patience_with(turn_, peer))
     return false;
   bool any_works = false;
-  const Time since = turn.now() - patience_with(turn, peer);
-  paths.for_each(peer.paths, [&](Path& path) {
-    any_works |= path.state == PathState::up && !was_tried_in_vain(paths, path, since);
+  const Time since = turn_.now() - patience_with(turn_, peer);
+  paths_.for_each(peer.paths, [&](Path& path) {
+    any_works |= path.state == PathState::up && !was_tried_in_vain(paths_, path, since);
   });
   return peer.session.announcing || !any_works;
 }
@@ -89,9 +96,9 @@ bool Endpoint::Core::is_out_of_reach(Peer& peer) {
 // Whether the path carries data and has nothing in flight. Or it waits for a NIC that is away by
 // its own report, which a probe has confirmed. (An answer under way would wake the peer, which
 // would probe again.)
-bool Endpoint::Core::path_may_go(Peer& peer, const Path& path) {
+bool Sessions::path_may_go(Peer& peer, const Path& path) {
   if (path.state == PathState::up) return path.packets_in_flight == 0;
-  return paths.is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
+  return paths_.is_away(peer, path) && (path.unanswered > 0 || path.packets_in_flight == 0);
 }
 
 namespace {
@@ -108,17 +115,17 @@ bool has_two_incarnations(const Peer& peer) {
 
 // Whether a record can replace the peer, with nothing pending, so that nobody could tell the
 // difference.
-bool Endpoint::Core::is_settled(Peer& peer) {
+bool Sessions::is_settled(Peer& peer) {
   const std::uint32_t index = peer.index;
-  if (peer.messages > 0 || turn.now() < peer.handshake.answer_at) return false;
+  if (peer.messages > 0 || turn_.now() < peer.handshake.answer_at) return false;
   const bool out_of_reach = is_out_of_reach(peer);
   if (peer.session.call_at != kNever && !out_of_reach) return false;
-  if (senders.contains(peers, index) || touched.contains(peers, index)) return false;
+  if (senders_.contains(peers_, index) || touched_.contains(peers_, index)) return false;
   // Dropped messages are solicited, while there is a peer to ask.
-  if (descriptors.is_starved(peer) && !out_of_reach) return false;
+  if (descriptors_.is_starved(peer) && !out_of_reach) return false;
   if (!peer.sends.retransmits.empty()) return false;
   // Control that is due waits for a peer that answers. A peer that is heard again asks for it.
-  if ((outbox.is_scheduled(peer) || outbox.has_due(peer)) && !out_of_reach) return false;
+  if ((outbox_.is_scheduled(peer) || outbox_.has_due(peer)) && !out_of_reach) return false;
   if (peer.session.remote_nics == 0 || peer.session.remote_nics > RestingPeer::kMostNics)
     return false;
   for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
@@ -128,7 +135,7 @@ bool Endpoint::Core::is_settled(Peer& peer) {
   if (peer.session.state == SessionState::failed) return true;
   // The peer's present evidence may contradict a standing verdict, so one more judgement comes
   // first.
-  if (!verdicts.empty() && verdicts.judged_at() < peer.session.last_heard) return false;
+  if (!verdicts_.empty() && verdicts_.judged_at() < peer.session.last_heard) return false;
   // A CLOSE that has begun to arrive continues.
   if ((peer.session.announcing && !out_of_reach) || peer.session.close_sent ||
       peer.silence.acked_in_turn ||
@@ -137,30 +144,30 @@ bool Endpoint::Core::is_settled(Peer& peer) {
     return false;
   }
   for (const std::uint32_t path : peer.paths.indices) {
-    if (path != kNoIndex && !out_of_reach && !path_may_go(peer, paths.at(path))) return false;
+    if (path != kNoIndex && !out_of_reach && !path_may_go(peer, paths_.at(path))) return false;
   }
   return true;
 }
 
 // Called at the end of a turn. True: the peer rests, and is gone.
-bool Endpoint::Core::consider_rest(Peer& peer) {
+bool Sessions::consider_rest(Peer& peer) {
   peer.session.rest_at = kNever;
   const bool ended =
       peer.session.state == SessionState::ready || peer.session.state == SessionState::failed;
-  if (!ended || closing || is_pending(peer)) return false;
+  if (!ended || closing_ || is_pending(peer)) return false;
   // Packets on their way would only wake it.
-  const Duration quiet =
-      std::max(milliseconds(turn.tunables.rest_after_ms), peer.response.overdue(turn.granularity));
+  const Duration quiet = std::max(milliseconds(turn_.tunables.rest_after_ms),
+                                  peer.response.overdue(turn_.granularity));
   const Time due = later(peer.session.last_heard, peer.session.used_at) + quiet;
-  if (turn.now() < due) {
+  if (turn_.now() < due) {
     peer.session.rest_at = due;
     return false;
   }
-  peer.session.rest_at = turn.now() + std::max(quiet / 4, milliseconds(1));
+  peer.session.rest_at = turn_.now() + std::max(quiet / 4, milliseconds(1));
   RestingPeer record;
   if (!is_settled(peer)) {
     if (peer.session.state == SessionState::ready &&
-        turn.now() - peer.session.last_heard >= patience_with(turn, peer)) {
+        turn_.now() - peer.session.last_heard >= patience_with(turn_, peer)) {
       probe_best_path(peer);  // is it only that nobody has asked?
     }
     // Only a call changes that.
@@ -170,7 +177,7 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   if (peer.session.state == SessionState::ready) {
     if (peer.sends.floor - peer.sends.told_floor > RestingPeer::kMostFinals) {
-      outbox.schedule_now(peer);  // a packet with the floor lets the other side rest too
+      outbox_.schedule_now(peer);  // a packet with the floor lets the other side rest too
       return false;
     }
     if (peer.receives.next_to_process - peer.receives.remote_floor > RestingPeer::kMostFinals) {
@@ -185,7 +192,7 @@ bool Endpoint::Core::consider_rest(Peer& peer) {
   }
   if (!pack_finals(peer, record)) return false;
   if (!put_to_rest(peer, record)) return false;
-  ++turn.counters.peers_rested;
+  ++turn_.counters.peers_rested;
   return true;
 }
 
@@ -282,61 +289,61 @@ void restore(const RestingPeer& record, Peer& peer) {
 
 // `record` has the final statuses. False: the blocks for waking could not be withheld; nothing
 // changed.
-bool Endpoint::Core::put_to_rest(Peer& peer, RestingPeer& record) {
+bool Sessions::put_to_rest(Peer& peer, RestingPeer& record) {
   const std::uint32_t index = peer.index;
   if (peer.session.state == SessionState::ready) {
-    if (table_blocks.available() < kBlocksToWake) return false;
-    table_blocks.withhold(kBlocksToWake);
-    descriptors.forget(peer);
+    if (numbers_.available() < kBlocksToWake) return false;
+    numbers_.withhold(kBlocksToWake);
+    descriptors_.forget(peer);
     for (const std::uint32_t path : std::array(peer.paths.indices)) {
-      if (path != kNoIndex) paths.release_path(peer, paths.at(path));
+      if (path != kNoIndex) paths_.release_path(peer, paths_.at(path));
     }
     for (std::uint32_t slot = 0; slot < kMaxPaths; ++slot) begin_epoch(peer, slot);
-    receive_paths.forget_all(peer.paths);
+    receive_paths_.forget_all(peer.paths);
     peer.sends.table.close();
     peer.receives.table.close();
   }
   describe(peer, record);
-  const bool is_untold = peer.session.announcing || outbox.owes_nic_state(peer);
-  record.nic_news = news.known_to(peer.paths.nic_news) - (is_untold ? 1 : 0);  // told on waking
-  outbox.end_session(peer);
-  for (std::size_t i = 0; i < peer.session.remote_nics; ++i) sender.close_remotes(peer, i);
-  peer_timers.remove(index);
-  peers.put_to_rest(index, record);
+  const bool is_untold = peer.session.announcing || outbox_.owes_nic_state(peer);
+  record.nic_news = news_.known_to(peer.paths.nic_news) - (is_untold ? 1 : 0);  // told on waking
+  outbox_.end_session(peer);
+  for (std::size_t i = 0; i < peer.session.remote_nics; ++i) sender_.close_remotes(peer, i);
+  timers_.remove(index);
+  peers_.put_to_rest(index, record);
   return true;
 }
 
 // Restores the peer as it was, with its first paths.
-Peer& Endpoint::Core::wake(std::uint32_t index) {
+Peer& Sessions::wake(std::uint32_t index) {
   RestingPeer record;
-  Peer& peer = peers.wake(index, record);
+  Peer& peer = peers_.wake(index, record);
   start_peer(peer);
   restore(record, peer);
-  ++turn.counters.peers_woken;
-  touched.add(peer);
+  ++turn_.counters.peers_woken;
+  touched_.add(peer);
   if (peer.session.state == SessionState::failed) return peer;
-  if (!verdicts.empty()) paths.want_verdicts();
-  table_blocks.release(kBlocksToWake);
-  bool opened = peer.sends.table.open(table_blocks, peer.sends.next_number) &&
-                peer.receives.table.open(table_blocks, peer.receives.remote_floor);
+  if (!verdicts_.empty()) paths_.want_verdicts();
+  numbers_.release(kBlocksToWake);
+  bool opened = peer.sends.table.open(numbers_, peer.sends.next_number) &&
+                peer.receives.table.open(numbers_, peer.receives.remote_floor);
   for (std::uint32_t i = 0; opened && i < record.final_count; ++i) {
     const auto status = kFinals[record.finals >> (2 * i) & 3];
     opened = peer.receives.table.set(peer.receives.remote_floor + i,
                                      kFinishedEntry | static_cast<std::uint32_t>(status));
   }
   HAWSER_ASSERT(opened);  // these blocks were withheld
-  const bool has_news = record.nic_news != news.count;
-  paths.pair_nics(peer);
-  paths.reopen_paths(peer, record.nic_news);
+  const bool has_news = record.nic_news != news_.count;
+  paths_.pair_nics(peer);
+  paths_.reopen_paths(peer, record.nic_news);
   if (has_news) tell_news(peer);
   return peer;
 }
 
 // For the endpoint's end, of which all peers must hear.
-void Endpoint::Core::wake_all() {
-  for (std::uint32_t i = 0; i < peers.used(); ++i) {
-    if (!peers.is_known(i) || peers.is_awake(i)) continue;
-    if (peers.resting(i).state == SessionState::ready) (void)wake(i);
+void Sessions::wake_all() {
+  for (std::uint32_t i = 0; i < peers_.used(); ++i) {
+    if (!peers_.is_known(i) || peers_.is_awake(i)) continue;
+    if (peers_.resting(i).state == SessionState::ready) (void)wake(i);
   }
 }
 

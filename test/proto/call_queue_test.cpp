@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/call_queue.hpp"
+#include "proto/service/call_queue.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/endpoint/half_open_strangers.hpp"
+#include "proto/service/half_open_strangers.hpp"
 
 #include <catch2/catch.hpp>
 

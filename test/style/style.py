@@ -152,13 +152,9 @@ def rule_include(source):
 FLOORS = ("base", "wire", "path", "message", "session", "peer", "service", "endpoint")
 HIGHEST_ALONE = "proto/endpoint.hpp"
 # What the sources of the rules may include from above them, though no header may: the state of peers,
-# the services that all rules use, and the state that some of them still share.
-SERVICES = r"proto/(peer|service)/\w+\.hpp"
-FOR_RULES = {
-    "path": re.compile(SERVICES),
-    "message": re.compile(SERVICES),
-    "session": re.compile(SERVICES + r"|proto/endpoint/core\.hpp"),
-}
+# and the services that all rules use.
+RULE_FOLDERS = ("path", "message", "session")
+FOR_RULES = re.compile(r"proto/(peer|service)/\w+\.hpp")
 
 
 def rule_floor(source):
@@ -175,8 +171,7 @@ def rule_floor(source):
         other = name.split("/")
         is_above = (other[0] == "proto" and len(other) > 2 and other[1] in FLOORS[floor + 1:]
                     or name == HIGHEST_ALONE and floor + 1 < len(FLOORS))
-        allowed = FOR_RULES.get(parts[1]) if source.suffix == ".cpp" else None
-        if is_above and not (allowed and allowed.fullmatch(name)):
+        if is_above and not (source.suffix == ".cpp" and parts[1] in RULE_FOLDERS and FOR_RULES.fullmatch(name)):
             yield number, f"{name} is above proto/{parts[1]}/"
 
 

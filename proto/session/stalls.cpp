@@ -10,8 +10,13 @@
 // Timer of a peer: `stall_at`, the next look. watch_liveness (session.cpp) takes it.
 #include <algorithm>
 
-#include "proto/endpoint/core.hpp"
+#include "proto/message/finished_entry.hpp"
+#include "proto/message/incoming.hpp"
+#include "proto/message/outgoing.hpp"
 #include "proto/peer/patience.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/service/descriptors.hpp"
+#include "proto/session/sessions.hpp"
 
 namespace hawser::proto {
 
@@ -39,48 +44,48 @@ Reason awaited(const IncomingMessage& message) {
 }  // namespace
 
 // Called while something is pending. At most one event per look, for what has stood still longest.
-void Endpoint::Core::watch_progress(Peer& peer) {
-  if (turn.now() < peer.session.stall_at) return;
-  const Duration patience = patience_with(turn, peer);
+void Sessions::watch_progress(Peer& peer) {
+  if (turn_.now() < peer.session.stall_at) return;
+  const Duration patience = patience_with(turn_, peer);
   const bool first = peer.session.stall_at == Time{};
   // An end that was away itself, or doesn't hear the peer, can't judge yet. Keepalives go out only
   // after such a silence, so the look waits for their answer.
-  if (!first && (turn.is_late() || turn.now() - peer.session.last_heard > patience / kLooks)) {
+  if (!first && (turn_.is_late() || turn_.now() - peer.session.last_heard > patience / kLooks)) {
     return;
   }
-  peer.session.stall_at = turn.now() + patience / kLooks;
+  peer.session.stall_at = turn_.now() + patience / kLooks;
   if (first) return;
-  const Time since = turn.now() - (patience + turn.absence().since(turn.now() - patience));
-  std::int32_t longest = coarse_since(coarse(since), turn.now());
+  const Time since = turn_.now() - (patience + turn_.absence().since(turn_.now() - patience));
+  std::int32_t longest = coarse_since(coarse(since), turn_.now());
   Reason reason = Reason::none;
   const auto look_at = [&](std::uint32_t moved, Reason waits_for) {
-    const std::int32_t stands = coarse_since(moved, turn.now());
+    const std::int32_t stands = coarse_since(moved, turn_.now());
     if (waits_for == Reason::none || stands <= longest) return;
     longest = stands;
     reason = waits_for;
   };
   peer.sends.table.for_each([&](std::uint64_t, std::uint32_t index) {
-    const OutgoingMessage& message = outgoing.at(index);
+    const OutgoingMessage& message = outgoing_.at(index);
     look_at(message.moved, awaited(message, peer.silence.newest_acked_sent > since));
   });
   // A dropped message waits for room here, and so do those behind it.
-  const bool turned_away = descriptors.is_starved(peer);
+  const bool turned_away = descriptors_.is_starved(peer);
   peer.receives.table.for_each([&](std::uint64_t, std::uint32_t entry) {
     if (is_finished_entry(entry)) return;
-    const IncomingMessage& message = incoming.at(entry);
+    const IncomingMessage& message = incoming_.at(entry);
     const Reason waits_for = awaited(message);
     if (turned_away && waits_for == Reason::awaits_message) return;
     look_at(message.moved, waits_for);
   });
   if (reason == Reason::none) return;
-  peer.session.stall_at = turn.now() + patience;
-  ++turn.counters.operations_stalled;
-  turn.warn({.kind = Event::Kind::operation_stalled,
-             .reason = reason,
-             .peer = peers.id_of(peer),
-             .endpoint_id = peer.identity.remote_id,
-             .nic = peer.session.route.local,
-             .remote_nic = peer.session.route.remote});
+  peer.session.stall_at = turn_.now() + patience;
+  ++turn_.counters.operations_stalled;
+  turn_.warn({.kind = Event::Kind::operation_stalled,
+              .reason = reason,
+              .peer = peers_.id_of(peer),
+              .endpoint_id = peer.identity.remote_id,
+              .nic = peer.session.route.local,
+              .remote_nic = peer.session.route.remote});
 }
 
 }  // namespace hawser::proto
