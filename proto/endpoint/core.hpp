@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of one endpoint: everything that the protocol's files share, in slabs made at start.
-// One file per event or decision works on it. Each has its own header comment, and the READMEs of
-// path/, message/, session/ and endpoint/ list them.
+// One endpoint: it makes the owners of all state (docs/internals/owners.md) and connects them. Its
+// own are the order of a turn (pass.cpp) and the sending of packets (transmit.cpp).
 //
 // Ownership. Slabs own all objects; indices name them. A PacketBuffer is the protocol's from
 // PacketPool::take to tx_burst, and then the driver's. A user's send buffer is read until the
