@@ -9,6 +9,7 @@
 #include "sim/experiment/ideal.hpp"
 #include "sim/input/connections.hpp"
 #include "sim/input/topology.hpp"
+#include "tool/input_file.hpp"
 #include "tool/sim/json_keys.hpp"
 #include "tool/storm/options.hpp"
 
