@@ -181,7 +181,9 @@ proto::Nic::Outlook UdpNic::outlook(Queue queue) {
   return port(queue).outlook;
 }
 
-std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }
+std::uint64_t UdpNic::overruns() const {
+  return data_.receiver.overruns() + control_.receiver.overruns();
+}
 
 proto::NicDetours UdpNic::detours() const {
   proto::NicDetours sum;
