@@ -112,7 +112,8 @@ class Communicator {
   //   Any other status: it failed.
   [[nodiscard]] Status test(const Request& request) const;
 
-  // Makes progress until `test` returns something other than `again`.
+  // Makes progress until `test` returns something other than `again`. With inline progress, go on
+  // polling afterwards: others may wait for what only a later turn can send.
   [[nodiscard]] Status wait(const Request& request);
 
   // True when the caller owns the buffers again. After `ok` that is at once. After a failure it is

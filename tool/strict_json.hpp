@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -30,6 +32,32 @@ inline void refuse_above(const std::string& where, std::uint64_t number, std::ui
 [[noreturn]] inline void refuse_name(const std::string& where,
                                      std::span<const std::string_view> names) {
   refuse(where, fmt::format("one of these is expected: {}", fmt::join(names, ", ")));
+}
+
+// Parses a plan. Refuses text that nlohmann-json accepts: it takes the last of equal keys, and a
+// NUL as the end. Deep nesting would be read, but copies and other uses of such a value recurse,
+// and overflow the stack. Throws InputError, or nlohmann::json::exception for what is no JSON.
+[[nodiscard]] inline nlohmann::json parse_strictly(const std::string& text) {
+  using Json = nlohmann::json;
+  constexpr int kDeepest = 32;  // a plan has about six levels
+  if (const std::size_t at = text.find('\0'); at != std::string::npos) {
+    refuse("", fmt::format("byte {} is a NUL, which a plan can't contain", at + 1));
+  }
+  std::vector<std::set<std::string>> open;
+  const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    const bool is_start = event == Event::object_start || event == Event::array_start;
+    if (is_start && depth >= kDeepest) {
+      refuse("", fmt::format("lists and objects are nested more than {} deep", kDeepest));
+    }
+    if (event == Event::object_start) open.emplace_back();
+    if (event == Event::object_end) open.pop_back();
+    if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second) {
+      refuse("", fmt::format("the key '{}' occurs twice", parsed.get<std::string>()));
+    }
+    return true;
+  };
+  return Json::parse(text, look);
 }
 
 // Reads a number or truth value of T's kind and range; refuses anything else.

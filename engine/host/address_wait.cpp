@@ -3,8 +3,8 @@
 
 #include <poll.h>
 
+#include "engine/driver/udp/address_states.hpp"
 #include "engine/driver/udp/udp_address.hpp"
-#include "engine/host/address_states.hpp"
 #include "engine/log.hpp"
 #include "hawser/engine.hpp"
 

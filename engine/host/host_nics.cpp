@@ -15,9 +15,9 @@
 
 #include "engine/cancellation.hpp"
 #include "engine/descriptor.hpp"
+#include "engine/driver/udp/address_states.hpp"
 #include "engine/driver/udp/udp_device.hpp"
 #include "engine/driver/verbs/verbs.hpp"
-#include "engine/host/address_states.hpp"
 
 namespace hawser {
 namespace {

@@ -160,8 +160,11 @@ class Chooser {
   // Takes the NIC as named. If it is unavailable, the engine says why.
   void choose_exactly(const NicItem& item) {
     choice_.nics.push_back(item.pattern);
+    // host_nics lists no link-local address.
+    const std::string_view interface = engine::interface_in(item.pattern);
+    if (!interface.empty()) devices_.emplace(interface);
     for (NicCandidate& candidate : choice_.candidates) {
-      if (candidate.nic.name != item.pattern) continue;
+      if (engine::canonical_name(candidate.nic.name) != item.canonical) continue;
       candidate.chosen = true;
       candidate.reason = "chosen by " + item.text;
       devices_.insert(candidate.nic.device);

@@ -5,11 +5,14 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <optional>
 
+#include "engine/driver/verbs/verbs.hpp"
 #include "engine/host/nic_spec.hpp"
+#include "hawser/engine.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -89,6 +92,33 @@ NicItem named(NicItem::Kind kind, std::string_view pattern) {
   return item;
 }
 
+NicItem exact(std::string_view name) {
+  NicItem item = named(NicItem::Kind::exact, name);
+  item.canonical = canonical_name(name);
+  return item;
+}
+
+// inet_aton takes short forms too ("10.1"), as the engine does.
+std::string canonical_ip(const std::string& text) {
+  std::array<char, INET6_ADDRSTRLEN> canonical{};
+  in6_addr v6{};
+  in_addr v4{};
+  if (::inet_pton(AF_INET6, text.c_str(), &v6) == 1) {
+    (void)::inet_ntop(AF_INET6, &v6, canonical.data(), canonical.size());
+  } else if (::inet_aton(text.c_str(), &v4) != 0) {
+    (void)::inet_ntop(AF_INET, &v4, canonical.data(), canonical.size());
+  } else {
+    return text;
+  }
+  return canonical.data();
+}
+
+// True for "verbs:mlx5_0", which leaves out all ports of the device, as "mlx5_0" does.
+bool names_whole_device(const NicItem& item) {
+  return item.is_negated &&
+         item.pattern.find_first_of(":@", kVerbsHead.size()) == std::string::npos;
+}
+
 NicItem parse_positive(std::string_view text) {
   using Kind = NicItem::Kind;
   if (text == kUdpWord) return named(Kind::every_interface, {});
@@ -104,7 +134,7 @@ NicItem parse_positive(std::string_view text) {
     item.prefix = parse_prefix(has_word ? text.substr(kPrefixWord.size()) : text);
     return item;
   }
-  if (parse_ip(std::string(text))) return named(Kind::exact, "udp:" + std::string(text));
+  if (parse_ip(std::string(text))) return exact("udp:" + std::string(text));
   if (text.starts_with(kVerbsHead) && has_wildcard(text)) {
     return named(Kind::rdma_name, text.substr(kVerbsHead.size()));
   }
@@ -114,7 +144,7 @@ NicItem parse_positive(std::string_view text) {
   } catch (const Error& error) {
     throw NicChoiceError(error.what(), {});
   }
-  return named(Kind::exact, text);
+  return exact(text);
 }
 
 }  // namespace
@@ -125,10 +155,34 @@ bool is_ipv4(const HostNic& nic) {
   return nic.name.find(':', kUdpHead.size()) == std::string::npos;
 }
 
+std::string_view interface_in(std::string_view name) {
+  const std::size_t percent = name.find('%');
+  return percent == std::string_view::npos ? std::string_view() : name.substr(percent + 1);
+}
+
+std::string canonical_name(std::string_view text) {
+  if (text.starts_with(kUdpHead)) {
+    const std::string_view address = text.substr(kUdpHead.size());
+    const std::size_t scope = std::min(address.find('%'), address.size());
+    return std::string(kUdpHead) + canonical_ip(std::string(address.substr(0, scope))) +
+           std::string(address.substr(scope));
+  }
+  if (!text.starts_with(kVerbsHead)) return std::string(text);
+  try {
+    VerbsPortName port = parse_verbs_port(text.substr(kVerbsHead.size()));
+    port.gid_index.reset();  // chooses an address of the port
+    return std::string(kVerbsHead) + to_string(port);
+  } catch (const Error&) {
+    return std::string(text);
+  }
+}
+
 bool NicItem::matches(const HostNic& nic) const {
   const bool has_name = ::fnmatch(pattern.c_str(), nic.device.c_str(), 0) == 0;
   switch (kind) {
-    case Kind::exact: return nic.name == pattern || "verbs:" + nic.device == pattern;
+    case Kind::exact:
+      return canonical_name(nic.name) == canonical ||
+             (names_whole_device(*this) && "verbs:" + nic.device == canonical);
     case Kind::any_name: return has_name;
     case Kind::interface_name: return is_udp(nic) && has_name;
     case Kind::rdma_name: return !is_udp(nic) && has_name;

@@ -31,8 +31,9 @@ struct NicItem {
   };
   Kind kind = Kind::exact;
   bool is_negated = false;
-  std::string text;     // as written, without its negation
-  std::string pattern;  // a NIC's name, or the pattern
+  std::string text;       // as written, without its negation
+  std::string pattern;    // a NIC's name, or the pattern
+  std::string canonical;  // of an exact item: the name as canonical_name writes it
   IpPrefix prefix;
 
   [[nodiscard]] bool matches(const HostNic& nic) const;
@@ -47,6 +48,13 @@ struct NicItem {
 
 // True if the text names one NIC, so that engines need not ask the host to expand it.
 [[nodiscard]] bool is_nic_name(std::string_view text);
+
+// A NIC has many names ("udp:FD00::7", "verbs:mlx5_0:1@3"). All of them have the same canonical
+// name, the one that host_nics writes ("udp:fd00::7", "verbs:mlx5_0"). A text that names no NIC is
+// returned as it is.
+[[nodiscard]] std::string canonical_name(std::string_view text);
+// The interface that a link-local address names ("eth0" of "udp:fe80::1%eth0"); else empty.
+[[nodiscard]] std::string_view interface_in(std::string_view name);
 
 [[nodiscard]] bool is_udp(const HostNic& nic);
 [[nodiscard]] bool is_ipv4(const HostNic& nic);

@@ -66,6 +66,18 @@ void take_moe(Numbers& numbers, Traffic& traffic) {
       fabric::microseconds(static_cast<std::int64_t>(numbers.count("compute_us", 0, 0)));
 }
 
+// The seed of a run draws how many tokens go to a node, and a plan must be right for every seed.
+void check_moe(const Traffic& traffic) {
+  const std::uint64_t experts = traffic.experts > 0 ? traffic.experts : traffic.nodes;
+  const std::uint64_t of_a_node = (experts + traffic.nodes - 1) / std::max(traffic.nodes, 1u);
+  const std::uint64_t most = traffic.tokens * std::min<std::uint64_t>(traffic.top, of_a_node);
+  if (traffic.bytes <= MatrixRun::kMostBytes / most) return;
+  throw InputError("all " + std::to_string(traffic.tokens) + " tokens of a node, of " +
+                   std::to_string(traffic.bytes) + " bytes each, may go to one other node, but " +
+                   "an experiment's connections have at most " +
+                   std::to_string(MatrixRun::kMostBytes) + " bytes");
+}
+
 void take_background(Numbers& numbers, Traffic& traffic) {
   constexpr std::uint64_t kLongestUs = 1'000'000'000;
   traffic.sizes = Traffic::Sizes::exponential;
@@ -78,7 +90,11 @@ void take_background(Numbers& numbers, Traffic& traffic) {
 
 Traffic read(Numbers& numbers, Kind kind, std::uint32_t hosts) {
   Traffic traffic{.kind = kind, .nodes = hosts};
-  traffic.bytes = numbers.needed("bytes", 1, MatrixRun::kMostBytes);
+  // Whatever seed draws the lengths of a background, none is too long.
+  traffic.bytes =
+      numbers.needed("bytes", 1,
+                     kind == Kind::background ? MatrixRun::kMostBytes / Traffic::kMostMeans
+                                              : MatrixRun::kMostBytes);
   const bool is_collective =
       kind != Kind::incast && kind != Kind::permutation && kind != Kind::background;
   if (is_collective) traffic.rounds = numbers.count("rounds", 1, 1);
@@ -90,6 +106,7 @@ Traffic read(Numbers& numbers, Kind kind, std::uint32_t hosts) {
   if (kind == Kind::moe) take_moe(numbers, traffic);
   if (kind == Kind::background) take_background(numbers, traffic);
   numbers.finish();
+  if (kind == Kind::moe) check_moe(traffic);
   return traffic;
 }
 

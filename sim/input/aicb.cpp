@@ -51,6 +51,11 @@ constexpr std::array<std::pair<std::string_view, Axis>, 9> kGroups{
      {"all_nodes", Axis::all}}};
 
 constexpr std::string_view kGroupClass = "CommGroup.";
+constexpr std::string_view kSeparators = ",;\t";
+
+// Fields without a value, as pandas, spreadsheets and AICB write them. AICB replaces what is
+// missing by -1, which is -1.0 in a column that pandas holds as floats.
+constexpr std::array<std::string_view, 7> kMissing{"", "None", "nan", "NaN", "<NA>", "-1", "-1.0"};
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = std::min(text.find_first_not_of(kBlanks), text.size());
@@ -64,19 +69,42 @@ std::string_view without_class(std::string_view name, std::string_view of) {
   return name;
 }
 
-// Whether the field is empty, as pandas and AICB write it.
 bool is_missing(std::string_view field) {
-  return field.empty() || field == "None" || field == "nan" || field == "NaN" || field == "-1";
+  return std::ranges::find(kMissing, field) != kMissing.end();
 }
 
-Words split(std::string_view text, char between) {
+Words split(std::string_view text) {
   Words fields;
   for (;;) {
-    const std::size_t end = std::min(text.find(between), text.size());
+    const std::size_t end = std::min(text.find_first_of(kSeparators), text.size());
     fields.push_back(trimmed(text.substr(0, end)));
     if (end == text.size()) return fields;
     text.remove_prefix(end + 1);
   }
+}
+
+// A line from its first character that is neither a blank nor a quote.
+std::string_view bare(std::string_view line) {
+  line = trimmed(line);
+  if (line.starts_with('"')) line = trimmed(line.substr(1));
+  return line;
+}
+
+// Whether the line has no content. Spreadsheets quote a comment that has commas, and fill up short
+// rows, even empty ones, with separators.
+bool is_skipped(const Text& text, std::size_t line) {
+  return text.says_nothing(line) || bare(text.line(line)).starts_with('#') ||
+         text.line(line).find_first_not_of(" \f\v\",;\t") == std::string_view::npos;
+}
+
+// Whether the line names the columns, which may come in any order.
+bool names_columns(std::string_view line) {
+  if (bare(line).starts_with(kColumns[0])) return true;
+  return std::ranges::any_of(split(line), [](std::string_view field) {
+    field = bare(field);
+    if (field.ends_with('"')) field.remove_suffix(1);
+    return trimmed(field) == kColumns[0];
+  });
 }
 
 class AicbReader {
@@ -85,12 +113,13 @@ class AicbReader {
 
   AicbWorkload read() {
     for (std::size_t line = 1; line <= text_.lines(); ++line) {
-      if (text_.says_nothing(line)) continue;
-      const std::string_view whole = trimmed(text_.line(line));
-      const std::string_view bare = whole.front() == '"' ? whole.substr(1) : whole;
-      if (bare.starts_with('[')) {
-        stage(line, bare.substr(0, bare.find('"')));
-      } else if (bare.starts_with(kColumns[0])) {
+      if (is_skipped(text_, line)) continue;
+      // Not trimmed: a tab at either end is the separator of an empty field.
+      const std::string_view whole = text_.line(line);
+      const std::string_view begin = bare(whole);
+      if (begin.starts_with('[')) {
+        stage(line, begin.substr(0, begin.find('"')));
+      } else if (columns_.empty() && names_columns(whole)) {
         columns(line, whole);
       } else {
         call(line, fields_of(line, whole));
@@ -115,7 +144,9 @@ class AicbReader {
   Words fields_of(std::size_t line, std::string_view text) const {
     Words fields;
     for (;;) {
-      text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+      while (!text.empty() && text[0] != between_ && kBlanks.find(text[0]) != kBlanks.npos) {
+        text.remove_prefix(1);
+      }
       std::size_t end = 0;
       if (text.starts_with('"')) {
         end = text.find('"', 1);
@@ -152,7 +183,7 @@ class AicbReader {
     if (!columns_.empty() && workload_.stages.empty()) {
       text_.fail(line, "the line that names the ranks must come before all calls");
     }
-    whole = trimmed(whole);
+    whole = whole.substr(0, whole.find_last_not_of(" \f\v,;\t") + 1);
     if (!whole.ends_with(']')) text_.fail(line, "']' is missing at the end");
     std::string_view inside = trimmed(whole.substr(1, whole.size() - 2));
     std::uint32_t first = 0;
@@ -168,7 +199,7 @@ class AicbReader {
       if (!inside.starts_with('[') || !inside.ends_with(']') || inside.size() < 2) {
         text_.fail(line, "a stage's ranks are written [rank0, rank1 ...]");
       }
-      const Words ranks = split(inside.substr(1, inside.size() - 2), ',');
+      const Words ranks = split(inside.substr(1, inside.size() - 2));
       first = rank(line, ranks[0]);
       last = first;
       for (std::size_t i = 1; i < ranks.size(); ++i) {
@@ -206,22 +237,23 @@ class AicbReader {
   }
 
   void columns(std::size_t line, std::string_view whole) {
-    if (!columns_.empty()) text_.fail(line, "the columns are already named");
     between_ = ',';
     for (const char each : {';', '\t'}) {
       if (whole.find(',') == std::string_view::npos && whole.find(each) != std::string_view::npos) {
         between_ = each;
       }
     }
-    const Words names = fields_of(line, whole);
+    Words names = fields_of(line, whole);
+    while (names.back().empty()) names.pop_back();
     has_columns_ = true;
     for (const std::string_view name : names) {
+      columns_.emplace_back(name);
+      if (name.empty()) continue;  // pandas' index
       if (std::ranges::count(kColumns, name) == 0) {
         workload_.warnings.push_back(
             text_.note(line, "the column " + quoted(name) + " is unknown, and is ignored"));
       }
       if (std::ranges::count(names, name) > 1) text_.fail(line, quoted(name) + " occurs twice");
-      columns_.emplace_back(name);
     }
     for (const std::string_view needed : {"comm_type", "comm_group", "msg_size"}) {
       if (std::ranges::count(names, needed) == 0) {
@@ -237,21 +269,32 @@ class AicbReader {
     return fields[static_cast<std::size_t>(found - columns_.begin())];
   }
 
-  void call(std::size_t line, const Words& fields) {
+  // The type of a call; empty if the line is too short to have one.
+  std::string_view type_of(const Words& fields) const {
+    const auto place =
+        static_cast<std::size_t>(std::ranges::find(columns_, kColumns[0]) - columns_.begin());
+    return place < fields.size() ? without_class(fields[place], "CommType.") : "";
+  }
+
+  void call(std::size_t line, Words fields) {
     if (columns_.empty()) {
       text_.fail(line,
                  "the columns (comm_type,comm_group,...) must be named before the first call");
     }
+    const std::string_view type = type_of(fields);
+    if (type == kColumns[0]) text_.fail(line, "the columns are already named");
+    // Its msg_size holds the shapes of matrices, whose commas AICB doesn't quote: the line has any
+    // number of fields.
+    if (type == "computation") return;
+    while (fields.size() > columns_.size() && fields.back().empty()) fields.pop_back();
     if (fields.size() != columns_.size()) {
       text_.fail(line, "a call has " + std::to_string(columns_.size()) + " fields, not " +
                            std::to_string(fields.size()));
     }
-    const std::string_view type = without_class(field(fields, "comm_type"), "CommType.");
     if (type == "epoch_end") {
       workload_.stages.back().emplace_back();
       return;
     }
-    if (type == "computation") return;  // its msg_size holds the shapes of matrices
     Operation one;
     one.line = static_cast<std::uint32_t>(line);
     if (type == "isend" || type == "irecv") {
@@ -272,7 +315,7 @@ class AicbReader {
       text_.fail(line, "a workload has at most " + std::to_string(kMostCalls) + " calls");
     }
     workload_.stages.back().back().push_back({one, count});
-    if (const std::string_view name = field(fields, "stage"); name != "None") {
+    if (const std::string_view name = field(fields, "stage"); !is_missing(name)) {
       workload_.names.emplace(one.line, name.substr(0, kLongestName));
     }
   }
@@ -372,6 +415,15 @@ class AicbReader {
 };
 
 }  // namespace
+
+bool is_aicb(const std::string& name, std::string_view content) {
+  const Text text(name, content);
+  for (std::size_t line = 1; line <= text.lines(); ++line) {
+    if (is_skipped(text, line)) continue;
+    return bare(text.line(line)).starts_with('[') || names_columns(text.line(line));
+  }
+  text.fail(1, "the file is empty");
+}
 
 AicbWorkload read_aicb(const std::string& name, std::string_view content) {
   return AicbReader(name, content).read();

@@ -10,9 +10,12 @@
 // Calls are blocking, except that an isend and an irecv next to each other go on together. The part
 // before the first of several epoch_ends is set-up or warm-up. `count` says how often a call is
 // made; if it is missing (None, nan, -1 or nothing), once. The reader ignores columns of measured
-// times and calls of computation: such a file doesn't say how long computing takes. Fields may be
-// quoted, and separated by semicolons or tabs, as spreadsheet programs do. Lines that begin with
-// '#' are comments.
+// times and calls of computation: such a file doesn't say how long computing takes. AICB separates
+// the fields by commas and quotes none, not even the nested lists in msg_size of a computation.
+//
+// Spreadsheet programs and pandas quote fields, separate them by semicolons or tabs, reorder the
+// columns, add a first one without a name, and fill up rows with separators. The reader accepts all
+// of that. Lines that begin with '#' are comments.
 #pragma once
 
 #include <map>
@@ -41,6 +44,10 @@ struct AicbWorkload {
   std::unordered_map<std::uint32_t, std::string> names;
   std::vector<std::string> warnings;  // "FILE:LINE: ..."
 };
+
+// Whether the file is of this kind: its first line with content names ranks or columns. Throws
+// InputError if it has none.
+[[nodiscard]] bool is_aicb(const std::string& name, std::string_view content);
 
 // Throws InputError with file, line, field and what to do; also if the sizes of one group
 // contradict each other. A size that does not fit the ranks is a warning.

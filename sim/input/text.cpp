@@ -23,8 +23,12 @@ std::string_view without_zero_fraction(std::string_view word) {
 }  // namespace
 
 Text::Text(std::string name, std::string_view content) : name_(std::move(name)) {
-  if (const std::string what = foreign_format(content); !what.empty()) fail(1, what);
-  split(as_utf8(content, converted_));
+  const std::string_view text = as_utf8(content, converted_);
+  // A binary format is known by its bytes, and JSON in any encoding by its characters.
+  for (const std::string_view form : {content, text}) {
+    if (const std::string what = foreign_format(form); !what.empty()) fail(1, what);
+  }
+  split(text);
 }
 
 void Text::split(std::string_view content) {

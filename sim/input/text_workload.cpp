@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kMostRanks = 1 << 20;
 constexpr std::uint64_t kMostLayers = 1'000'000;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostOperations = 8'000'000;   // of a program
 constexpr std::uint64_t kLongest = 1'000'000'000'000;  // ns
 constexpr std::size_t kFields = 12;
 constexpr std::size_t kLongestName = 100;
@@ -61,6 +62,26 @@ constexpr std::array<std::pair<std::string_view, Collective>, 6> kTypes{
      {"ALLTOALL", Collective::all_to_all},
      {"BROADCAST", Collective::broadcast}}};
 
+// The operations of an iteration over the first layers. Layers that are computed forward again make
+// them grow with the square of the layers.
+std::uint64_t operations_of(const TextWorkload& text, std::size_t layers) {
+  constexpr std::uint64_t kBetweenStages = 4;
+  const auto sends = [](const LayerWork& work) -> std::uint64_t {
+    return work.collective == Collective::none ? 0 : 1;
+  };
+  std::uint64_t all = kBetweenStages + 1;  // and the join
+  std::uint64_t since_checkpoint = 0;      // of the forward pass, up to the layer
+  for (std::size_t i = 0; i < layers; ++i) {
+    const Layer& layer = text.layers[i];
+    const std::uint64_t forward = 1 + sends(layer.forward);
+    const std::uint64_t backward = 3 + sends(layer.input_gradient) + sends(layer.weight_gradient);
+    if (layer.is_checkpoint) since_checkpoint = 0;
+    all += forward + backward + (layer.begins_again ? since_checkpoint : 0);
+    since_checkpoint += forward;
+  }
+  return all;
+}
+
 class TextWorkloadReader {
  public:
   TextWorkloadReader(const std::string& name, std::string_view content) : text_(name, content) {}
@@ -99,6 +120,11 @@ class TextWorkloadReader {
     mark(checkpoints_, &Layer::is_checkpoint, "checkpoints");
     mark(initiates_, &Layer::begins_again, "checkpoint_initiates");
     check_checkpoints();
+    if (operations_of(workload_, workload_.layers.size()) > kMostOperations) {
+      text_.fail(head_line_, "an iteration is more than " + std::to_string(kMostOperations) +
+                                 " operations, with the layers that checkpoint_initiates computes "
+                                 "again");
+    }
     return std::move(workload_);
   }
 
@@ -171,7 +197,8 @@ class TextWorkloadReader {
     } else if (key == "all_gpus") {
       workload_.ranks = small(line, word, name, 1);
     } else if (key == "vpp" || key == "ga") {
-      static_cast<void>(small(line, word, name, 1));  // the layers are written out
+      // The layers are written out. SimAI's generator writes 0 for a batch smaller than the ranks.
+      static_cast<void>(small(line, word, name, 0));
     } else if (key == "pp_comm") {
       if (word != "None") workload_.stage_bytes = text_.number(line, word, name, 0, kMostBytes);
     } else if (key != "mode" && key != "DLRM_LAST_BOTTOM_LAYER") {
@@ -357,11 +384,11 @@ Workload workload_of(const TextWorkload& text, const Cut& cut, std::uint32_t sta
   const std::size_t layers =
       cut.layers > 0 ? std::min<std::size_t>(cut.layers, text.layers.size()) : text.layers.size();
   const std::uint32_t count = stages > 0 ? stages : text.stages;
-  constexpr std::size_t kMostOperations = 20'000'000;
   if (layers == 0) throw InputError("a workload has at least one layer");
-  if (cut.iterations == 0 || std::uint64_t{cut.iterations} * count > kMostOperations / layers) {
+  if (cut.iterations == 0 ||
+      std::uint64_t{cut.iterations} * count > kMostOperations / operations_of(text, layers)) {
     throw InputError(
-        "iterations are at least 1, and all layers of all stages in all of them at most " +
+        "iterations are at least 1, and the operations of all stages in all of them at most " +
         std::to_string(kMostOperations));
   }
   Workload workload{

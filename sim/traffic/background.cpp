@@ -60,7 +60,8 @@ std::uint64_t draw_bytes(const Traffic& traffic, proto::Random& random) {
     case Traffic::Sizes::fixed: return traffic.bytes;
     case Traffic::Sizes::exponential: {
       const double mean = static_cast<double>(traffic.bytes);
-      const double bytes = std::min(exponential(random), 64.0) * mean;
+      constexpr auto kMost = static_cast<double>(Traffic::kMostMeans);
+      const double bytes = std::min(exponential(random), kMost) * mean;
       return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(bytes));
     }
     case Traffic::Sizes::web_search: break;

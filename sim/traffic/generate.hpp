@@ -23,9 +23,11 @@ struct Traffic {
   };
   enum class Sizes : std::uint8_t {
     fixed,        // `bytes`
-    exponential,  // with `bytes` as their mean; from 1 to 64 of them
+    exponential,  // with `bytes` as their mean; from 1 byte to kMostMeans means
     web_search,   // 1 to 30,000,000 as in DCTCP's cluster: the table that HPCC's generator has
   };
+
+  static constexpr std::uint64_t kMostMeans = 64;
 
   Kind kind = Kind::ring;
   std::uint32_t nodes = 2;

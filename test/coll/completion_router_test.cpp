@@ -176,6 +176,31 @@ TEST_CASE("router: a member may replace its communicator before others know of t
   });
 }
 
+TEST_CASE("router: sends of a revoked communicator end although the receiver's router is gone") {
+  for_each_seed(20, [](proto::Random& random) {
+    Job job({.kind = JobKind::all_to_all, .ranks = 3, .count = 5000}, random);
+    World world(3, {.seed = random.next(), .max_delay = 10, .unexpected_bytes = 0},
+                {.chunk_bytes = 256, .small_bytes = 0});
+    for (std::uint32_t rank = 1; rank < 3; ++rank) {
+      REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
+    }
+    world.communicators[0]->abort(0, Status::cancelled);
+    world.communicators[0].reset();
+    REQUIRE(world.run_until(random, [&] { return world.routers[0]->quiet(); }));
+    world.routers[0].reset();  // the endpoint stays open
+    world.alive[0] = false;
+    REQUIRE(world.run_until(random, [&] {
+      return world.communicators[1]->failure() != nullptr && world.communicators[1]->idle() &&
+             world.communicators[2]->failure() != nullptr && world.communicators[2]->idle();
+    }));
+    for (std::uint32_t rank = 1; rank < 3; ++rank) {
+      CHECK(world.communicators[rank]->released(job.request(rank)));
+    }
+    CHECK(world.network.operations_pending(0) == 0);
+    CHECK(world.network.complaints().empty());
+  });
+}
+
 TEST_CASE("router: an abort that comes after a healthy communicator's end is discarded") {
   proto::Random random(4);
   World world(3, {.max_delay = 10});

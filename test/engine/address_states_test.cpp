@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The states of addresses as parsed from netlink messages the test builds, and the wait for one.
-#include "engine/host/address_states.hpp"
+#include "engine/driver/udp/address_states.hpp"
 
 #include <arpa/inet.h>
 #include <linux/if_addr.h>

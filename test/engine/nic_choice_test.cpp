@@ -148,6 +148,29 @@ TEST_CASE("choose_nics__names_are_taken_as_they_are") {
   CHECK(names("udp:10.0.0.8,if:eth*") == Names{"udp:10.0.0.8", "udp:10.1.0.7"});
 }
 
+// These names are as host_nics() writes them: without port 1, and addresses in lower case.
+TEST_CASE("choose_nics__a_NIC_is_the_same_however_its_name_is_written") {
+  std::vector<HostNic> nics{port("mlx5_0", "mlx5_0"), port("mlx5_0:2", "mlx5_0"),
+                            port("mlx5_1", "mlx5_1")};
+  CHECK(names("!verbs:mlx5_0:1", nics) == Names{"verbs:mlx5_0:2", "verbs:mlx5_1"});
+  CHECK(names("!verbs:mlx5_0:2", nics) == Names{"verbs:mlx5_0", "verbs:mlx5_1"});
+  CHECK(names("!verbs:mlx5_0", nics) == Names{"verbs:mlx5_1"});
+  CHECK(names("!verbs:mlx5_0@3", nics) == Names{"verbs:mlx5_0:2", "verbs:mlx5_1"});
+  CHECK(names("verbs:mlx5_0:1,verbs", nics) ==
+        Names{"verbs:mlx5_0:1", "verbs:mlx5_0:2", "verbs:mlx5_1"});
+  CHECK(names("verbs:mlx5_0@3,verbs", nics) ==
+        Names{"verbs:mlx5_0@3", "verbs:mlx5_0:2", "verbs:mlx5_1"});
+  CHECK(names("udp,!udp:FD02::7") == Names{"udp:10.0.0.7", "udp:10.1.0.7"});
+  CHECK(names("udp,!FD02:0::7") == Names{"udp:10.0.0.7", "udp:10.1.0.7"});
+  CHECK(names("udp:FD00::7,eth0,eth10") == Names{"udp:FD00::7", "udp:10.1.0.7"});
+  CHECK(names("fd00:0::7,eth*") == Names{"udp:fd00:0::7", "udp:10.1.0.7"});
+  CHECK(names("udp:10.7,eth*", {udp("10.0.0.7", "eth0"), udp("10.0.0.8", "eth0")}) ==
+        Names{"udp:10.7"});
+  CHECK(names("udp:fe80::1%eth0,eth*") == Names{"udp:fe80::1%eth0", "udp:10.1.0.7"});
+  const NicChoice choice = choose_nics("udp:FD00::7", host());
+  CHECK(reason_of("udp:fd00::7", choice) == "chosen by udp:FD00::7");
+}
+
 TEST_CASE("choose_nics__addresses_that_are_not_preferred_are_left_out_with_a_line") {
   const auto [state, word] = GENERATE(table<AddressState, std::string>(
       {{AddressState::tentative, "tentative"}, {AddressState::duplicate, "duplicate"}}));

@@ -71,6 +71,33 @@ TEST_CASE("aicb_csv: columns are found by name, comm_group_size may be absent") 
   CHECK(workload.sizes[GroupKind::data] == 0);
 }
 
+TEST_CASE("aicb_csv: columns may come in any order, and behind an index") {
+  for (const char* const text : {"msg_size,comm_type,comm_group\n4096,all_reduce,tp_group\n",
+                                 ",comm_type,comm_group,msg_size\n0,all_reduce,tp_group,4096\n",
+                                 "\tcomm_type\tcomm_group\tmsg_size\tdst\n"
+                                 "0\tall_reduce\ttp_group\t4096\t\n",
+                                 "[rank0 ~ rank1],,\n,,\nmsg_size,comm_type,comm_group\n"
+                                 "4096,all_reduce,tp_group\n"}) {
+    INFO(text);
+    const Workload workload = parse(text);
+    REQUIRE(workload.step.size() == 1);
+    CHECK(workload.step[0].bytes == 4096);
+    CHECK(workload.warnings.empty());
+  }
+}
+
+TEST_CASE("aicb_csv: groups of tensor and expert are apart from expert groups") {
+  const Workload workload =
+      parse(kHeader + call("all_reduce", "CommGroup.tp_group", "2", "100", "forward") +
+            call("all_to_all", "CommGroup.ep_group", "4", "200", "moe") +
+            call("all_gather", "CommGroup.ep_tp_group", "8", "300", "moe"));
+  REQUIRE(workload.step.size() == 3);
+  CHECK(workload.step[1].group == GroupKind::expert);
+  CHECK(workload.step[2].group == GroupKind::expert_tensor);
+  CHECK(workload.sizes[GroupKind::expert] == 4);
+  CHECK(workload.sizes[GroupKind::expert_tensor] == 8);
+}
+
 TEST_CASE("aicb_csv: transfers of the first stage move every pipeline") {
   const std::string stages =
       "[ pp_stage0: [rank0, rank1] ]\n" + kHeader +

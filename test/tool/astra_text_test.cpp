@@ -169,5 +169,15 @@ TEST_CASE("astra_text: fewer layers than announced is a warning") {
         "job.txt:2: 839 layers are announced, but 1 follow: is the file whole?");
 }
 
+// 2000 layers, each of which all before it go before once more.
+TEST_CASE("astra_text: a step has no more calls than one of a csv") {
+  std::string text = "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0 checkpoint_initiates: 2000";
+  for (int i = 0; i < 2000; ++i) text += " " + std::to_string(i);
+  text += "\n2000\n";
+  for (int i = 0; i < 2000; ++i) text += "a -1 1 ALLGATHER 8 1 NONE 0 1 NONE 0 1\n";
+  CHECK_THAT(error_of(text), Catch::Matches("job\\.txt:[0-9]+: more than 1000000 calls in one "
+                                            "iteration"));
+}
+
 }  // namespace
 }  // namespace hawser::tool

@@ -35,6 +35,20 @@ TEST_CASE("groups: tensor groups are neighbours, data groups stride over them, s
   CHECK(layout.index_in_group(GroupKind::pipeline, 5) == 1);
 }
 
+TEST_CASE("groups: a group of tensor and expert has the tensor groups of an expert group") {
+  Workload workload = using_groups({GroupKind::expert, GroupKind::expert_tensor});
+  workload.sizes[GroupKind::tensor] = 2;
+  workload.sizes[GroupKind::expert] = 2;
+  std::vector<std::string> warnings;
+  for (const std::uint64_t stated : {0, 4}) {
+    workload.sizes[GroupKind::expert_tensor] = stated;
+    const GroupLayout layout = lay_out_groups(workload, 8, warnings);
+    CHECK(layout.members(GroupKind::expert, 5) == Members{5, 7});
+    CHECK(layout.members(GroupKind::expert_tensor, 5) == Members{4, 5, 6, 7});
+  }
+  CHECK(warnings.empty());
+}
+
 TEST_CASE("groups: what is larger than the ranks or does not divide them is clamped, and said") {
   Workload workload = using_groups({GroupKind::tensor, GroupKind::data});
   workload.sizes[GroupKind::tensor] = 8;

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of run_test.py: ranks that die, are stopped or are started again, and bad input."""
 
+import fcntl
+import json
 import os
 import re
 import shutil
@@ -315,6 +317,7 @@ def bad_workloads():
             file.write("DATA\n1\nlayer -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 900000000000 5\n")
         refused(["--workload", path], r"8 ranks need [\d.]+ GB of memory .* are available; --scale")
     refused(["--workload", "gpt5"], "neither a file nor built in")
+    refused(["--workload", "/proc/self/mem"], "cannot read the workload '/proc/self/mem': Input/output error")
 
 
 @case(gate=True)
@@ -376,6 +379,62 @@ def a_report_that_cannot_be_written_is_an_error():
         for arguments in ([*job, "--json", "-"], ["storm", "--seeds", "1..5", "--json", "-"]):
             status, _ = run_with_streams(arguments, stderr=full)
             check(status == 0, f"{arguments}: {status}")
+
+
+@case(gate=True)
+def a_report_goes_through_a_pipe():
+    with tempfile.TemporaryDirectory() as folder:
+        pipes = [os.path.join(folder, name) for name in ("report", "trace.0", "trace.1", "trace.2", "trace.3")]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        readers = [start_process(["cat", pipe]) for pipe in pipes]
+        status, output = finish(start([*SMALL, "--json", pipes[0], "--trace", os.path.join(folder, "trace")]))
+        check(status == 0, f"{status}\n{output}")
+        texts = [finish(reader)[1] for reader in readers]
+        check(json.loads(texts[0])["exit_code"] == 0, texts[0])
+        for trace in texts[1:]:
+            check(re.match("time_ns,", trace) and re.search(r"^# \d+ records, .*\n\Z", trace, re.M), trace[-999:])
+
+
+# Nobody reads the pipe, which is too small for the report. Ctrl-C still ends the run.
+@case(gate=True)
+def a_report_that_nobody_reads_holds_nobody():
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "report")
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+        process = start([*SMALL, "--json", pipe])
+        read_until(process, r"s in all$")
+        process.send_signal(signal.SIGINT)
+        status, output = finish(process)
+        os.close(reader)
+        check(status == -signal.SIGINT, f"{status}\n{output}")
+
+
+@case
+def a_failure_counts_more_than_a_report_that_cannot_be_written():
+    for job, expected in ((SMALL, 2), ([*SMALL, "--kill-rank", "3@0.5", *IMPATIENT], 3), ([*LONG, "--timeout", "2"], 1)):
+        status, output = finish(start([*job, "--json", "/dev/full"]))
+        check(status == expected and "cannot write the report to '/dev/full'" in output, f"{job}: {status}\n{output}")
+
+
+@case
+def a_report_that_is_cut_short_leaves_the_older_one():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.json")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("older")
+        os.symlink("/dev/full", path + ".part")
+        status, output = finish(start([*SMALL, "--json", path]))
+        check(status == 2 and f"cannot write the report to '{path}'" in output, f"{status}\n{output}")
+        with open(path, encoding="utf-8") as file:
+            check(file.read() == "older", "the older report is gone")
+        check(os.listdir(folder) == ["report.json"], f"{os.listdir(folder)}")
+        status, output = finish(start([*SMALL, "--json", path]))
+        check(status == 0, f"{status}\n{output}")
+        with open(path, encoding="utf-8") as file:
+            check(json.load(file)["exit_code"] == 0, "the report")
 
 
 # Supervisors and services start programs like this: SIGCHLD is ignored and signals are blocked.

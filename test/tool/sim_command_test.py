@@ -134,7 +134,8 @@ def wrong_plans_are_refused_with_a_sentence():
             ("traffic.beside", 5, "traffic.beside: an object is expected"),
             ("traffic.beside", {}, "traffic.beside: the numbers of a background are expected"),
             ("traffic.beside", {"bytes": 5}, "traffic.beside: 'background' needs 'load_percent'"),
-            ("traffic.beside", {**BESIDE, "bytes": 0}, "traffic.beside: 'bytes' is 0, but must be 1 to 1073741824"),
+            ("traffic.beside", {**BESIDE, "bytes": 0}, "traffic.beside: 'bytes' is 0, but must be 1 to 16777216"),
+            ("traffic.beside", {**BESIDE, "bytes": 10**9}, "traffic.beside: 'bytes' is 1000000000, but must be 1 to 16777216"),
             ("traffic.beside", {**BESIDE, "window": 1}, "traffic.beside: 'background' has no 'window'"),
             ("ranges.0", {"key": "fabric", "values": [1]}, "fabric: an object is expected"),
             ("ranges.0.values", [], "ranges[0].values: there are none"),
@@ -158,9 +159,11 @@ def wrong_plans_are_refused_with_a_sentence():
             check(not os.path.exists(os.path.join(folder, "out")), f"{path} = {value}: it ran")
         for text, says in (("{", "is not a plan"), ("[]", "an object is expected"),
                            ('{"metric": 1, "metric": 2}', "the key 'metric' occurs twice"),
-                           (json.dumps(small()) + "\0x", "byte 755 is a NUL, which a plan can't contain")):
+                           (json.dumps(small()) + "\0x", "byte 755 is a NUL, which a plan can't contain"),
+                           ('{"ranges": [{"key": "hints", "values": [' + "[" * 500000 + "]" * 500000 + "]}]}",
+                            "lists and objects are nested more than 32 deep")):
             code, out, err = sim(write(folder, text))
-            check(code == 2 and says in err, f"{text}: exit {code}\n{out}{err}")
+            check(code == 2 and says in err, f"{text[:999]}: exit {code}\n{out}{err}")
 
 
 @case
@@ -199,6 +202,7 @@ def a_whole_fabric_can_be_a_range():
 @case(gate=True)
 def bad_options_are_refused():
     for arguments, says in (([], "PLAN"), (["/nonexistent/x.json"], "cannot read a plan"),
+                            (["/proc/self/mem"], "cannot read a plan '/proc/self/mem': Input/output error"),
                             (["/tmp"], "'/tmp' is a folder, not a plan"), ([SMALL, "--jobs", "0"], "--jobs"),
                             ([SMALL, "--to", ""], "--to needs the name of a folder"),
                             ([SMALL, "--seeds", "x"], "is not a number"),

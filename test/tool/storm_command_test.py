@@ -48,6 +48,7 @@ def bad_options_are_refused_at_once():
         (["--seeds", "1..9", "--json", "/nonexistent/x"], "cannot write"),
         (["--seed", "1", "--trace", "/nonexistent/x"], "cannot write"),
         (["--plan", "/nonexistent/x"], "cannot read"),
+        (["--plan", "/proc/self/mem"], "cannot read the plan '/proc/self/mem': Input/output error"),
         (["--plan", sys.argv[0]], "is not a plan"),
         (["--seed", "5", "--shrink", os.devnull], "no failure to shrink"),
         (["--plan", "/tmp"], "'/tmp' is a folder, not a plan"),
@@ -116,6 +117,38 @@ def a_report_that_is_not_written_is_told():
                                   timeout=time_left(), check=False)
         check(done.returncode == 2, f"{arguments}: exit {done.returncode}: {done.stderr}")
         check("cannot write" in done.stderr, f"{arguments}: {done.stderr}")
+
+
+@case
+def a_failure_counts_more_than_a_report_that_is_not_written():
+    seed = failing_seed()
+    code, out, err = storm("--seed", seed, *FAILS, "--shrink", "/dev/full")
+    check(code == 1 and "cannot write the plan to '/dev/full'" in err and "left: " not in out, f"exit {code}\n{out}{err}")
+    for arguments in (["--seed", seed], ["--seeds", f"{seed}..{seed}"]):
+        code, out, err = storm(*arguments, *FAILS, "--json", "/dev/full")
+        check(code == 1 and "cannot write the figures to '/dev/full'" in err, f"{arguments}: exit {code}\n{out}{err}")
+        check("visited session_state:failed" in out, f"{arguments}: {out}")
+        code, out, err = storm(*arguments, "--json", "/dev/full")
+        check(code == 2 and "cannot write the figures to '/dev/full'" in err, f"{arguments}: exit {code}\n{out}{err}")
+    with tempfile.TemporaryDirectory() as folder:
+        trace = os.path.join(folder, "x")
+        os.symlink("/dev/full", f"{trace}.txt")
+        for extra, expected in ((FAILS, 1), ([], 2)):
+            code, out, err = storm("--seed", seed, *extra, "--trace", trace)
+            check(code == expected and f"cannot write the timeline to '{trace}.txt'" in err, f"exit {code}\n{out}{err}")
+            check("digest" in out and "timeline in" not in out, out)
+
+
+@case(gate=True)
+def figures_go_through_a_pipe():
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "pipe")
+        os.mkfifo(pipe)
+        reader = start_process(["cat", pipe])
+        process = start("--seed", "7", "--json", pipe)
+        code, out = finish(process)
+        check(code == 0, f"exit {code}: {out}")
+        check(json.loads(finish(reader)[1])["seed"] == 7, "the figures")
 
 
 def interrupt(arguments, after):

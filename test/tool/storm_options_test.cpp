@@ -2,6 +2,7 @@
 // The options of `hawser storm`: which ones it accepts or refuses before anything runs.
 #include "tool/storm/options.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -118,6 +119,15 @@ TEST_CASE("storm_options__a_plan_is_not_overwritten_whatever_it_is_called") {
   }
   CHECK(std::filesystem::file_size(name + ".json") == 2);
   (void)std::filesystem::remove(name + ".json");
+}
+
+// The reader of a pipe would take a check for the data, and waits until there is a writer.
+TEST_CASE("storm_options__the_check_does_not_open_a_pipe") {
+  const std::string name = "storm_options_test." + std::to_string(::getpid());
+  REQUIRE(::mkfifo(name.c_str(), 0600) == 0);
+  CHECK(complaint({"--seed", "1", "--json", name}) == "");
+  CHECK(complaint({"--seed", "1", "--shrink", name}) == "");
+  (void)std::filesystem::remove(name);
 }
 
 TEST_CASE("storm_options__what_makes_no_sense_is_refused") {

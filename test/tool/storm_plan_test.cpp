@@ -81,6 +81,33 @@ TEST_CASE("storm_plan__comes_back_from_a_file") {
   CHECK_THROWS_AS(write_plan("/nonexistent/x", plan, ""), InputError);
 }
 
+// nlohmann-json would take the last of equal keys, and a NUL as the end.
+TEST_CASE("storm_plan__a_file_has_no_more_than_is_read") {
+  using namespace std::string_literals;
+  const std::string name = "storm_plan_test." + std::to_string(::getpid());
+  const std::string plan = to_json(sim::draw_plan(3)).dump();
+  const std::string whole = R"({"note": "x", "commit": "y", "plan": )" + plan;
+  const auto complaint = [&](const std::string& text) -> std::string {
+    std::ofstream(name, std::ios::binary) << text;
+    try {
+      (void)read_plan(name);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(complaint(whole + "}") == "");
+  CHECK(complaint(whole + R"(, "note": "z"})") == "'" + name + "': the key 'note' occurs twice");
+  CHECK(complaint(R"({"plan": {"seed": 1,)" + plan.substr(1) + "}") ==
+        "'" + name + "': the key 'seed' occurs twice");
+  CHECK(complaint(whole + R"(, "limit": 5})") == "'" + name + "': there is no field 'limit'");
+  CHECK(complaint(whole + "}\0{"s) == "'" + name + "': byte " + std::to_string(whole.size() + 2) +
+                                          " is a NUL, which a plan can't contain");
+  CHECK(complaint(R"({"note": )" + std::string(32, '[') + std::string(32, ']') + "}") ==
+        "'" + name + "': lists and objects are nested more than 32 deep");
+  (void)std::remove(name.c_str());
+}
+
 // Older files have no networks, and no hosts that start later.
 TEST_CASE("storm_plan__an_older_file_is_read") {
   const nlohmann::json now = to_json(sim::draw_plan(3));

@@ -35,8 +35,9 @@ Traced trace(const sim::Plan& plan, TraceOptions options,
              const Storm& storm = make_storm(sim::kCensusCells)) {
   options.prefix = "storm_trace_test." + std::to_string(::getpid());
   Traced traced;
-  traced.outcome = trace_storm(
-      plan, storm, 60, [] { return false; }, options);
+  trace_storm(
+      plan, storm, 60, [] { return false; }, options,
+      [&](const ApartOutcome& outcome) { traced.outcome = outcome; });
   std::ifstream text(options.prefix + ".txt");
   for (std::string line; std::getline(text, line);) traced.lines.push_back(line);
   std::ifstream json(options.prefix + ".json");
@@ -188,8 +189,10 @@ TEST_CASE("storm_trace__where_it_can_not_be_written") {
   TraceOptions options;
   options.prefix = "/nonexistent/x";
   const auto never = [] { return false; };
-  CHECK_THROWS_AS(trace_storm(sim::draw_plan(5), make_storm(sim::kCensusCells), 60, never, options),
-                  InputError);
+  const auto ended = [](const ApartOutcome&) { FAIL("it ran"); };
+  CHECK_THROWS_AS(
+      trace_storm(sim::draw_plan(5), make_storm(sim::kCensusCells), 60, never, options, ended),
+      InputError);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "hawser/stats.hpp"
@@ -81,6 +83,21 @@ TEST_CASE(
   CHECK(lines.back() == "# " + std::to_string(written) + " records, " +
                             std::to_string(kRecords - written) +
                             " more were too many for the ring");
+}
+
+TEST_CASE("trace_file: what came is in the file while the rank lives, as it may be killed") {
+  const std::string name = fresh_name();
+  TraceFile file(name);
+  TraceFile::hook(&file, loss());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  std::vector<std::string> lines;
+  while (lines.size() < 2 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+    lines = lines_of(name);
+  }
+  (void)std::remove(name.c_str());
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[1] + "\n" == to_csv(loss()));
 }
 
 TEST_CASE("trace_file: a file that can't be made is said so") {

@@ -119,10 +119,11 @@ std::string way_text(const HostNic& nic, const std::string& to) {
   if (local.is_v6() != remote.is_v6()) return {};
   constexpr std::uint16_t kDiscard = 9;  // nothing is sent, but connect wants a port
   remote.set_port(htons(kDiscard));
-  const std::uint32_t mtu = engine::way_mtu(local, remote);
+  const engine::UdpWays ways(local, nic.name);
+  const std::uint32_t mtu = ways.mtu(local, remote);
   if (mtu == 0) return fmt::format("  {:<40} {:<12} no route there\n", nic.name, nic.device);
   const std::uint32_t longest =
-      std::min(engine::longest_whole_datagram(local, remote),
+      std::min(ways.longest_whole_datagram(local, remote),
                engine::interface_mtu(local) - engine::udp_headers(local.is_v6()));
   return fmt::format("  {:<40} {:<12} MTU {} of the route, {} of the device: datagrams of {}\n",
                      nic.name, nic.device, mtu, nic.mtu, longest);

@@ -2,6 +2,7 @@
 #include "tool/run/conclude.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -18,17 +19,6 @@
 namespace hawser::tool {
 namespace {
 
-void write_json(const std::string& path, const nlohmann::json& report) {
-  if (path == "-") {
-    std::cout << json_text(report, 2) << "\n";
-    return;
-  }
-  std::ofstream file(path);
-  file << json_text(report, 2) << "\n";
-  file.close();
-  if (!file) throw InputError(fmt::format("cannot write the report to '{}'", path));
-}
-
 std::string text_of(const std::vector<AttackResult>& attacks, const Summary& summary,
                     ExitCode code) {
   std::uint64_t dropped = 0;
@@ -40,17 +30,18 @@ std::string text_of(const std::vector<AttackResult>& attacks, const Summary& sum
 
 }  // namespace
 
-void check_report_file(const RunOptions& options) {
-  if (options.json.empty() || options.json == "-") return;
-  if (!std::ofstream(options.json, std::ios::app)) {
-    throw InputError(fmt::format("cannot write the report to '{}'", options.json));
-  }
+OutputFile report_file(const RunOptions& options) {
+  if (options.json.empty() || options.json == "-") return {};
+  return {options.json, "the report"};
 }
 
 void check_trace_file(const RunOptions& options, std::uint32_t rank) {
   if (options.trace.empty()) return;
   const std::string name = trace_file_name(options.trace, rank, 0);
-  if (!std::ofstream(name, std::ios::app)) {
+  // The reader of a pipe would take the end of this check for the end of the trace.
+  const bool is_writable = is_special_file(name) ? ::access(name.c_str(), W_OK) == 0
+                                                 : std::ofstream(name, std::ios::app).is_open();
+  if (!is_writable) {
     throw InputError(fmt::format("--trace {}: cannot write '{}'", options.trace, name));
   }
 }
@@ -73,7 +64,7 @@ std::string opening(const RunOptions& options, const Schedule& schedule) {
   return text;
 }
 
-ExitCode conclude(const RunOptions& options, const Schedule& schedule,
+ExitCode conclude(const RunOptions& options, const OutputFile& file, const Schedule& schedule,
                   const std::vector<RankResult>& results, ExitCode code, double wall_s,
                   const std::vector<AttackResult>& attacks) {
   const Summary summary = summarize(options, schedule, results);
@@ -85,12 +76,12 @@ ExitCode conclude(const RunOptions& options, const Schedule& schedule,
   if (!attacks.empty()) print_to(out, "{}", text_of(attacks, summary, code));
   print_to(out, "{:.1f} s in all\n", wall_s);
   std::fflush(out);
-  if (!options.json.empty()) {
-    nlohmann::json report = to_json(summary, options, results, wall_s, static_cast<int>(code));
-    report["attacks"] = attacks;
-    write_json(options.json, report);
-  }
-  return code;
+  if (options.json.empty()) return code;
+  nlohmann::json report = to_json(summary, options, results, wall_s, static_cast<int>(code));
+  report["attacks"] = attacks;
+  const std::string text = json_text(report, 2) + "\n";
+  if (options.json == "-") std::cout << text;
+  return with_report(code, try_writing([&] { file.write(text); }));
 }
 
 }  // namespace hawser::tool

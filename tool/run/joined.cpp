@@ -132,15 +132,16 @@ std::unique_ptr<engine::RendezvousServer> serve_anywhere(const engine::JobPlace&
 }
 
 // The rendezvous' server for rank 0; null for others. If PMIx carries its address, `joining` has it
-// afterwards. Throws BootstrapError, where others may be to blame.
+// afterwards. Opens the report of rank 0 as well: if that fails, PMIx tells the others. Throws
+// BootstrapError, where others may be to blame.
 std::unique_ptr<engine::RendezvousServer> open_rendezvous(const RunOptions& options,
-                                                          Joining& joining) {
+                                                          Joining& joining, OutputFile& report) {
   engine::JobPlace& place = joining.place;
   const bool is_known = !place.rendezvous.empty();
   std::unique_ptr<engine::RendezvousServer> server;
   if (place.rank == 0) {
     try {
-      check_report_file(options);
+      report = report_file(options);
       server = is_known ? serve_at(place, meeting_ms(options)) : serve_anywhere(place);
     } catch (const std::exception& error) {
       if (joining.pmix) joining.pmix->give_up(error.what(), meeting_ms(options));
@@ -204,9 +205,9 @@ std::vector<std::string> gather_at_0(engine::Rendezvous& rendezvous, std::uint32
 }
 
 // Brings all results together; rank 0 reports them, and all end alike.
-ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
-                           const engine::JobPlace& place, engine::Rendezvous& rendezvous,
-                           const RankResult& own, double wall_s) {
+ExitCode conclude_together(const RunOptions& options, const OutputFile& report,
+                           const Schedule& schedule, const engine::JobPlace& place,
+                           engine::Rendezvous& rendezvous, const RankResult& own, double wall_s) {
   const std::uint32_t timeout_ms = meeting_ms(options);
   RankMessage message;
   message.result = own;
@@ -222,7 +223,7 @@ ExitCode conclude_together(const RunOptions& options, const Schedule& schedule,
   }
   int code = 0;
   if (place.rank == 0) {
-    code = static_cast<int>(conclude(options, schedule, results, ExitCode::ok, wall_s));
+    code = static_cast<int>(conclude(options, report, schedule, results, ExitCode::ok, wall_s));
   }
   const auto codes = rendezvous.all_gather(bytes_of(std::to_string(code)), timeout_ms);
   return static_cast<ExitCode>(std::atoi(text_of(codes[0]).c_str()));
@@ -267,7 +268,8 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   check_memory(options, schedule, place.local_size.value_or(1), memory_room());
   check_trace_file(options, place.rank);
   try {
-    const auto server = open_rendezvous(options, joining);
+    OutputFile report;
+    const auto server = open_rendezvous(options, joining, report);
     if (options.nic_addresses.empty()) choose_own_nics(place, options);
     options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
     say_what_runs(options, schedule, place);
@@ -285,7 +287,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
       rendezvous.abort(result.failure->text);  // ranks that wait for this one would guess
       return result.failure->code;
     }
-    return conclude_together(options, schedule, place, rendezvous, result,
+    return conclude_together(options, report, schedule, place, rendezvous, result,
                              seconds(now_ns() - started));
   } catch (const engine::BootstrapError& error) {
     tell("hawser: rank {}: {}\n", place.rank, error.what());

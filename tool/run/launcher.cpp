@@ -51,7 +51,11 @@ class SignalQueue {
     fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd_ < 0) throw std::runtime_error("cannot make a signalfd");
   }
+  // Signals that nobody has read are dropped, as the run that they were to end is over.
   ~SignalQueue() {
+    signalfd_siginfo unread{};
+    while (::read(fd_, &unread, sizeof unread) > 0) {
+    }
     ::close(fd_);
     (void)::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
@@ -63,6 +67,47 @@ class SignalQueue {
   int fd_ = -1;
   sigset_t before_{};
 };
+
+struct Outcome {
+  WatchOutcome ranks;
+  std::vector<AttackResult> attacks;
+};
+
+// Runs the ranks and the attackers. Afterwards signals end this process as usual: the report may go
+// to a pipe that nobody reads.
+Outcome run_ranks(const RunOptions& options, const std::vector<std::string>& arguments,
+                  std::FILE* out) {
+  Display display(out, options.ranks);  // its last words may block, when signals are free again
+  SignalQueue signals;  // before the server, whose thread inherits the blocked signals
+  std::vector<std::uint32_t> may_return;
+  for (const TimedFault& fault : options.timed_faults) {
+    if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);
+  }
+  engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
+  const auto start = [&](std::uint32_t rank, std::uint32_t life) {
+    std::vector<std::string> rank_arguments{"hawser", "rank"};
+    rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
+    engine::JobPlace place;
+    place.rank = rank;
+    place.size = options.ranks;
+    place.local_size = options.ranks;
+    place.rendezvous = server.address();
+    return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
+  };
+  Outcome outcome;
+  std::vector<std::unique_ptr<Child>> children;
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) children.push_back(start(rank, 0));
+  Attackers attackers(options);
+  const auto over = [&server](std::uint32_t rank) { server.will_not_return(rank); };
+  outcome.ranks = Watch(options, children, start, over, signals.fd(), display).run();
+  std::vector<std::string> complaints;
+  outcome.attacks = attackers.finish(complaints);
+  for (const std::string& complaint : complaints) display.note(complaint);
+  if (!complaints.empty() && outcome.ranks.code == ExitCode::ok) {
+    outcome.ranks.code = ExitCode::wrong;
+  }
+  return outcome;
+}
 
 }  // namespace
 
@@ -107,47 +152,15 @@ ExitCode launch(const RunOptions& options, const std::vector<std::string>& argum
       make_schedule(load_workload(options.workload), options.ranks, options.scale);
   check_length(options, schedule);
   check_memory(options, schedule, options.ranks, memory_room());
-  check_report_file(options);
+  const OutputFile report = report_file(options);
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) check_trace_file(options, rank);
 
   std::FILE* const out = options.json == "-" ? stderr : stdout;
   print_to(out, "{}\n", opening(options, schedule));
   std::fflush(out);
-
-  std::vector<std::uint32_t> may_return;
-  for (const TimedFault& fault : options.timed_faults) {
-    if (fault.kind == TimedFault::Kind::restart_rank) may_return.push_back(*fault.rank);
-  }
-  WatchOutcome outcome;
-  std::vector<AttackResult> attacks;
-  {
-    Display display(out, options.ranks);  // its last words may block, when signals are free again
-    SignalQueue signals;  // before the server, whose thread inherits the blocked signals
-    engine::RendezvousServer server("127.0.0.1:0", options.ranks, may_return);
-    const auto start = [&](std::uint32_t rank, std::uint32_t life) {
-      std::vector<std::string> rank_arguments{"hawser", "rank"};
-      rank_arguments.insert(rank_arguments.end(), arguments.begin(), arguments.end());
-      engine::JobPlace place;
-      place.rank = rank;
-      place.size = options.ranks;
-      place.local_size = options.ranks;
-      place.rendezvous = server.address();
-      return std::make_unique<Child>(rank, rank_arguments, environment_of(place, life));
-    };
-    std::vector<std::unique_ptr<Child>> children;
-    for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
-      children.push_back(start(rank, 0));
-    }
-    Attackers attackers(options);
-    const auto over = [&server](std::uint32_t rank) { server.will_not_return(rank); };
-    outcome = Watch(options, children, start, over, signals.fd(), display).run();
-    std::vector<std::string> complaints;
-    attacks = attackers.finish(complaints);
-    for (const std::string& complaint : complaints) display.note(complaint);
-    if (!complaints.empty() && outcome.code == ExitCode::ok) outcome.code = ExitCode::wrong;
-  }
-  return conclude(options, schedule, outcome.results, outcome.code, seconds(now_ns() - started),
-                  attacks);
+  const Outcome outcome = run_ranks(options, arguments, out);
+  return conclude(options, report, schedule, outcome.ranks.results, outcome.ranks.code,
+                  seconds(now_ns() - started), outcome.attacks);
 }
 
 }  // namespace hawser::tool

@@ -64,9 +64,8 @@ TraceFile::~TraceFile() {
       fmt::format("# {} records, {} more were too many for the ring\n", written_, lost_.load())
           .c_str(),
       file_.get());
-  if (std::fflush(file_.get()) != 0 || std::ferror(file_.get()) != 0) {
-    tell("{} is not complete: {}\n", name_, std::strerror(errno));
-  }
+  flush();
+  if (error_ != 0) tell("{} is not complete: {}\n", name_, std::strerror(error_));
 }
 
 void TraceFile::hook(void* context, const TraceRecord& record) {
@@ -79,15 +78,24 @@ std::size_t TraceFile::write_some() {
   const std::size_t count = ring_.pop(batch.data(), batch.size());
   fmt::memory_buffer lines;
   for (std::size_t i = 0; i < count; ++i) add_line(lines, batch[i]);
-  (void)std::fwrite(lines.data(), 1, lines.size(), file_.get());
+  const std::size_t bytes = std::fwrite(lines.data(), 1, lines.size(), file_.get());
+  if (bytes != lines.size() && error_ == 0) error_ = errno;
   written_ += count;
   return count;
 }
 
+void TraceFile::flush() {
+  errno = 0;
+  if (std::fflush(file_.get()) == 0 && std::ferror(file_.get()) == 0) return;
+  if (error_ == 0) error_ = errno != 0 ? errno : EIO;
+}
+
+// A rank that is killed leaves what was flushed: all but the last few milliseconds.
 void TraceFile::write() {
   for (;;) {
     const bool ending = ending_.load();  // before the last look into the ring
     if (write_some() > 0) continue;
+    flush();
     if (ending) return;
     std::this_thread::sleep_for(kRest);
   }

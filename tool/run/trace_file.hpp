@@ -41,12 +41,14 @@ class TraceFile {
 
   void write();
   [[nodiscard]] std::size_t write_some();
+  void flush();
 
   std::string name_;
   std::unique_ptr<std::FILE, Close> file_;
   boost::lockfree::spsc_queue<TraceRecord> ring_;
   std::atomic<std::uint64_t> lost_{0};
   std::uint64_t written_ = 0;  // the thread's
+  int error_ = 0;              // the thread's: of the first write that failed
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -2,13 +2,12 @@
 #include "tool/sim/inputs.hpp"
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "tool/error.hpp"
+#include "tool/input_file.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -25,18 +24,6 @@ bool is_file(const files::path& path) {
 std::string folder_of(const std::string& file) {
   const std::string folder = files::path(file).parent_path().string();
   return folder.empty() ? "." : folder;
-}
-
-std::string read_file(const std::string& file, const std::string& what) {
-  std::error_code error;
-  if (files::is_directory(file, error)) {
-    throw InputError(fmt::format("'{}' is a folder, not {}", file, what));
-  }
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw InputError(fmt::format("cannot read {} '{}'", what, file));
-  return text.str();
 }
 
 const std::string& PlanInputs::content(const std::string& name, const std::string& get) {

@@ -26,7 +26,5 @@ class PlanInputs {
 
 // The folder of a file; "." if its name has none.
 [[nodiscard]] std::string folder_of(const std::string& file);
-// All of a file. Throws InputError; `what` says what the file should hold.
-[[nodiscard]] std::string read_file(const std::string& file, const std::string& what);
 
 }  // namespace hawser::tool

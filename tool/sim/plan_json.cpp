@@ -9,6 +9,7 @@
 #include "sim/experiment/ideal.hpp"
 #include "sim/input/connections.hpp"
 #include "sim/input/topology.hpp"
+#include "tool/input_file.hpp"
 #include "tool/sim/json_keys.hpp"
 #include "tool/storm/options.hpp"
 
@@ -382,24 +383,6 @@ void check_path(const std::string& path) {
   refuse("ranges", fmt::format("'{}' can't be a range; fabric, traffic, their keys, those of "
                                "faults, and hints can",
                                path));
-}
-
-// Refuses text that nlohmann-json accepts: it takes the last of equal keys, and a NUL as the end.
-Json parse_strictly(const std::string& text) {
-  if (const std::size_t at = text.find('\0'); at != std::string::npos) {
-    refuse("", fmt::format("byte {} is a NUL, which a plan can't contain", at + 1));
-  }
-  std::vector<std::set<std::string>> open;
-  const auto look = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !open.back().insert(parsed.get<std::string>()).second) {
-      refuse("", fmt::format("the key '{}' occurs twice", parsed.get<std::string>()));
-    }
-    return true;
-  };
-  return Json::parse(text, look);
 }
 
 }  // namespace

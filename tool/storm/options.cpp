@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -15,6 +13,7 @@
 
 #include "sim/storm/census.hpp"
 #include "tool/error.hpp"
+#include "tool/output_file.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -41,13 +40,10 @@ std::string a_number(const std::string& text) {
              : "'" + text + "' is not a number";
 }
 
-void check_writable(const std::string& name, std::string_view what) {
-  if (name.empty() || name == "-") return;
-  const bool there = std::ifstream(name).good();
-  if (!std::ofstream(name, std::ios::app)) {
-    throw InputError(fmt::format("cannot write {} to '{}'", what, name));
-  }
-  if (!there) (void)std::remove(name.c_str());
+// Special files are opened only once, where they are written.
+void check_writable(const std::string& name, const std::string& what) {
+  if (name.empty() || name == "-" || is_special_file(name)) return;
+  static_cast<void>(OutputFile(name, what));
 }
 
 // A folder can be opened like a file, but not read.

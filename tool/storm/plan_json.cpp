@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/storm/plan_json.hpp"
 
-#include <fstream>
 #include <functional>
 #include <set>
 #include <type_traits>
@@ -11,6 +10,8 @@
 
 #include "sim/storm/plan_check.hpp"
 #include "tool/error.hpp"
+#include "tool/input_file.hpp"
+#include "tool/output_file.hpp"
 #include "tool/storm/commit.hpp"
 #include "tool/strict_json.hpp"
 #include "tool/utf8.hpp"
@@ -270,23 +271,25 @@ sim::Plan plan_from_json(const Json& json, const std::string& name) {
 
 void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note) {
   const Json json{{"note", note}, {"commit", commit()}, {"plan", to_json(plan)}};
-  std::ofstream out(file);
-  out << json_text(json, 1) << '\n';
-  out.flush();
-  if (!out) throw InputError(fmt::format("cannot write the plan to '{}'", file));
+  OutputFile(file, "the plan").write(json_text(json, 1) + "\n");
 }
 
 sim::Plan read_plan(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw InputError(fmt::format("cannot read the plan '{}'", file));
+  const std::string text = read_file(file, "the plan");
   Json json;
   try {
-    json = Json::parse(in);
+    json = parse_strictly(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("'{}': {}", file, error.what()));
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("'{}' is not a plan: {}", file, error.what()));
   }
   if (!json.is_object() || !json.contains("plan")) {
     throw InputError(fmt::format("'{}' is not a plan: there is no field 'plan'", file));
+  }
+  for (const auto& [name, value] : json.items()) {
+    if (name == "plan" || name == "note" || name == "commit") continue;
+    throw InputError(fmt::format("'{}': there is no field '{}'", file, name));
   }
   return plan_from_json(json["plan"], fmt::format("'{}': plan", file));
 }

@@ -17,6 +17,7 @@ namespace hawser::tool {
                                        const std::string& name = "plan");
 
 // `note` says what the plan is for; it is kept in the file and not read. Both throw InputError.
+// Duplicate keys, and keys beside `plan`, `note` and `commit`, are errors.
 void write_plan(const std::string& file, const sim::Plan& plan, const std::string& note);
 [[nodiscard]] sim::Plan read_plan(const std::string& file);
 

@@ -2,7 +2,7 @@
 #include "tool/storm/storm.hpp"
 
 #include <cstdio>
-#include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -10,6 +10,7 @@
 #include "sim/storm/shrink.hpp"
 #include "tool/error.hpp"
 #include "tool/interrupt.hpp"
+#include "tool/output_file.hpp"
 #include "tool/standard_output.hpp"
 #include "tool/storm/apart.hpp"
 #include "tool/storm/commit.hpp"
@@ -21,17 +22,17 @@
 namespace hawser::tool {
 namespace {
 
-void write_json(const std::string& file, const nlohmann::json& json) {
-  if (file.empty()) return;
+OutputFile figures_file(const StormOptions& options) {
+  if (options.json.empty() || options.json == "-") return {};
+  return {options.json, "the figures"};
+}
+
+// False if the file could not be written, which standard error says.
+bool write_figures(const StormOptions& options, const OutputFile& file,
+                   const nlohmann::json& json) {
   const std::string text = json_text(json, 2) + "\n";
-  if (file == "-") {
-    fmt::print("{}", text);
-    return;
-  }
-  std::ofstream out(file);
-  out << text;
-  out.flush();
-  if (!out) throw InputError(fmt::format("cannot write the figures to '{}'", file));
+  if (options.json == "-") fmt::print("{}", text);
+  return try_writing([&] { file.write(text); });
 }
 
 Wording wording_of(const StormOptions& options) {
@@ -44,15 +45,16 @@ ExitCode exit_code(bool failed, bool was_interrupted) {
   return was_interrupted ? ExitCode::interrupted : ExitCode::ok;
 }
 
-ExitCode run_many(const StormOptions& options, const Storm& storm, std::FILE* out) {
+ExitCode run_many(const StormOptions& options, const Storm& storm, const OutputFile& figures,
+                  std::FILE* out) {
   if (options.swarm.jobs < options.asked_jobs) {
     print_to(out, "{} workers instead of {}: four for each processor\n", options.swarm.jobs,
              options.asked_jobs);
   }
   const SwarmResult result = run_swarm(options.swarm, storm, interrupted, out);
   print_to(out, "{}", to_text(options.swarm, result, wording_of(options)));
-  write_json(options.json, to_json(options.swarm, result));
-  return exit_code(result.failures > 0, result.interrupted);
+  const bool is_written = write_figures(options, figures, to_json(options.swarm, result));
+  return with_report(exit_code(result.failures > 0, result.interrupted), is_written);
 }
 
 nlohmann::json json_of(const sim::Plan& plan, const ApartOutcome& outcome) {
@@ -116,48 +118,57 @@ sim::Plan shrink(const StormOptions& options, const Storm& storm, const sim::Pla
   return small;
 }
 
-ExitCode run_one(const StormOptions& options, const Storm& storm, std::FILE* out) {
+ExitCode run_one(const StormOptions& options, const Storm& storm, const OutputFile& figures,
+                 std::FILE* out) {
   sim::Plan plan = options.plan_file.empty() ? sim::draw_plan(options.swarm.first)
                                              : read_plan(options.plan_file);
   const bool traces = !options.trace.prefix.empty();
   const bool shrinks = !options.shrink_file.empty();
-  const auto run = [&](bool traced) {
-    const double limit_s = options.swarm.limit_s;
-    return traced ? trace_storm(plan, storm, limit_s, interrupted, options.trace)
-                  : run_apart(plan, storm, limit_s, interrupted);
+  const double limit_s = options.swarm.limit_s;
+  std::optional<ApartOutcome> outcome;
+  const auto tell_outcome = [&](const ApartOutcome& ended) {
+    outcome = ended;
+    print_to(out, "{}", describe(plan, ended));
+    (void)std::fflush(out);
   };
-  ApartOutcome outcome = run(traces && !shrinks);
-  print_to(out, "{}", describe(plan, outcome));
-  (void)std::fflush(out);
-  const bool failed = !outcome.verdict.empty();
-  if (shrinks && !outcome.interrupted) {
-    if (!failed) {
-      throw InputError("this storm has no failure to shrink");
-    }
-    plan = shrink(options, storm, plan, outcome.verdict, out);
-    if (traces) outcome = run(true);
+  bool is_written = true;
+  if (traces && !shrinks) {
+    is_written = try_writing(
+        [&] { trace_storm(plan, storm, limit_s, interrupted, options.trace, tell_outcome); });
+    if (!outcome) return ExitCode::bad_input;
+  } else {
+    tell_outcome(run_apart(plan, storm, limit_s, interrupted));
+  }
+  const bool failed = !outcome->verdict.empty();
+  if (shrinks && !outcome->interrupted) {
+    if (!failed) throw InputError("this storm has no failure to shrink");
+    is_written = try_writing([&] {
+      plan = shrink(options, storm, plan, outcome->verdict, out);
+      if (!traces) return;
+      trace_storm(plan, storm, limit_s, interrupted, options.trace,
+                  [&](const ApartOutcome& ended) { outcome = ended; });
+    });
   } else if (failed && options.plan_file.empty() && !traces) {
     print_to(out, "{}", advice(plan.seed, wording_of(options)));
   }
-  if (traces) {
+  if (traces && is_written) {
     print_to(out, "timeline in {0}.txt; {0}.json is for ui.perfetto.dev\n", options.trace.prefix);
   }
-  write_json(options.json, json_of(plan, outcome));
-  return exit_code(failed, outcome.interrupted);
-}
-
-ExitCode run_either(const StormOptions& options, const Storm& storm) {
-  std::FILE* const out = options.json == "-" ? stderr : stdout;
-  return options.single ? run_one(options, storm, out) : run_many(options, storm, out);
+  is_written = write_figures(options, figures, json_of(plan, *outcome)) && is_written;
+  return with_report(exit_code(failed, outcome->interrupted), is_written);
 }
 
 }  // namespace
 
 ExitCode run_storms(const StormOptions& options) {
+  // Before interrupts are caught, since this may wait for the reader of a pipe.
+  const OutputFile figures = figures_file(options);
   catch_interrupts();
   const Storm storm = make_storm(options.sought.empty() ? sim::kCensusCells
                                                         : sim::find_census_cell(options.sought));
-  return run_either(options, storm);
+  std::FILE* const out = options.json == "-" ? stderr : stdout;
+  return options.single ? run_one(options, storm, figures, out)
+                        : run_many(options, storm, figures, out);
 }
 
 }  // namespace hawser::tool

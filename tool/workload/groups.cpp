@@ -34,6 +34,10 @@ std::uint64_t unstated_size(GroupKind kind, const GroupLayout& layout, const Gro
       return rest(std::min(n, tensor * stages));
     }
     case GroupKind::expert_data: return rest(layout[GroupKind::expert].size);
+    case GroupKind::expert_tensor: {
+      const std::uint64_t tensor = stated[GroupKind::tensor] ? layout[GroupKind::tensor].size : 1;
+      return tensor * layout[GroupKind::expert].size;
+    }
     case GroupKind::pipeline_ends: return std::min(2u, n);
     case GroupKind::pipeline:
     case GroupKind::world: return n;
@@ -41,15 +45,16 @@ std::uint64_t unstated_size(GroupKind kind, const GroupLayout& layout, const Gro
   return n;
 }
 
-// Tensor groups are neighbours; data and expert groups stride over them, and stages over
-// everything.
+// Tensor groups are neighbours, and so are groups of tensor and expert. Data and expert groups
+// stride over tensor groups, and stages over everything.
 std::uint32_t stride_of(GroupKind kind, std::uint32_t size, const GroupLayout& layout,
                         const GroupSizes& stated) {
   const std::uint32_t n = layout.ranks;
   const std::uint32_t widest = n / size;
   switch (kind) {
     case GroupKind::world:
-    case GroupKind::tensor: return 1;
+    case GroupKind::tensor:
+    case GroupKind::expert_tensor: return 1;
     case GroupKind::data:
     case GroupKind::expert: {
       const std::uint32_t tensor = stated[GroupKind::tensor] ? layout[GroupKind::tensor].size : 1;
@@ -86,7 +91,7 @@ GroupLayout lay_out_groups(const Workload& workload, std::uint32_t ranks,
   // The order matters: a kind's default may depend on those before it.
   for (const GroupKind kind :
        {GroupKind::world, GroupKind::tensor, GroupKind::pipeline, GroupKind::pipeline_ends,
-        GroupKind::data, GroupKind::expert, GroupKind::expert_data}) {
+        GroupKind::data, GroupKind::expert, GroupKind::expert_data, GroupKind::expert_tensor}) {
     const std::uint64_t stated = kind == GroupKind::world ? 0 : workload.sizes[kind];
     const std::uint64_t wanted = stated ? stated : unstated_size(kind, layout, workload.sizes);
     GroupShape shape;

@@ -5,14 +5,15 @@
 // it divides N. Otherwise it is clamped to the largest divisor of N below it (with a warning), so
 // that all groups of a kind are alike. These are the sizes of kinds that the workload doesn't
 // mention:
-//   `world`        N;
-//   `data`         the size that tensor and pipeline groups leave of N, or N if that is one rank;
-//   `expert_data`  the size that expert groups leave of the data groups' N, or N if that is one;
-//   `tensor`       the largest divisor of N not above sqrt(N);
-//   `expert`       as data;
-//   `pipeline`     N.
-// Tensor groups are neighbours. The others stride over them in Megatron's order (tensor, data,
-// pipeline), where sizes fit, else over N.
+//   `world`          N;
+//   `data`           the size that tensor and pipeline groups leave of N, or N if that is one rank;
+//   `expert_data`    the size that expert groups leave of the data groups' N, or N if that is one;
+//   `expert_tensor`  the product of the sizes of tensor and expert groups;
+//   `tensor`         the largest divisor of N not above sqrt(N);
+//   `expert`         as data;
+//   `pipeline`       N.
+// Tensor groups are neighbours, and so are groups of tensor and expert. The others stride over
+// tensor groups in Megatron's order (tensor, data, pipeline), where sizes fit, else over N.
 #pragma once
 
 #include <cstdint>

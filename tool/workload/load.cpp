@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 
@@ -8,9 +7,9 @@
 
 #include "sim/fabric/input_error.hpp"
 #include "sim/input/aicb.hpp"
-#include "sim/input/text.hpp"
 #include "sim/input/text_workload.hpp"
 #include "tool/error.hpp"
+#include "tool/input_file.hpp"
 #include "tool/workload/builtin.hpp"
 #include "tool/workload/files.hpp"
 
@@ -20,7 +19,7 @@ namespace {
 using Pass = fabric::Operation::Pass;
 using What = fabric::Operation::What;
 
-std::string read_file(const std::string& path) {
+std::string content_of(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
@@ -37,18 +36,15 @@ std::string read_file(const std::string& path) {
   if (error || bytes > kMaxFileBytes) {
     throw InputError(fmt::format("workload '{}' is larger than {} MiB", path, kMaxFileBytes >> 20));
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.good() && !file.eof()) throw InputError(fmt::format("cannot read workload '{}'", path));
-  return text;
+  return read_file(path, "the workload");
 }
 
 GroupKind group_of(fabric::Axis axis) {
   switch (axis) {
     case fabric::Axis::tensor: return GroupKind::tensor;
     case fabric::Axis::data: return GroupKind::data;
-    case fabric::Axis::expert:
-    case fabric::Axis::expert_tensor: return GroupKind::expert;
+    case fabric::Axis::expert: return GroupKind::expert;
+    case fabric::Axis::expert_tensor: return GroupKind::expert_tensor;
     case fabric::Axis::data_of_expert: return GroupKind::expert_data;
     case fabric::Axis::pipeline: return GroupKind::pipeline;
     case fabric::Axis::embedding: return GroupKind::pipeline_ends;
@@ -97,7 +93,12 @@ std::string_view word_of(Pass pass) {
   return "pipeline";
 }
 
-Workload phases_of(const fabric::TextWorkload& text) {
+[[noreturn]] void refuse_phases(const std::string& name, std::uint32_t line) {
+  throw fabric::InputError(
+      fmt::format("{}:{}: more than {} calls in one iteration", name, line, kMaxPhases));
+}
+
+Workload phases_of(const std::string& name, const fabric::TextWorkload& text) {
   Workload workload;
   workload.warnings = text.warnings;
   workload.sizes[GroupKind::tensor] = text.tensor;
@@ -112,6 +113,7 @@ Workload phases_of(const fabric::TextWorkload& text) {
   for (const fabric::Operation& one : stages.stages.front()) {
     Phase phase;
     if (!to_phase(one, phase)) continue;
+    if (workload.step.size() == kMaxPhases) refuse_phases(name, one.line);
     phase.stage = one.pass == Pass::none ? std::string("pipeline")
                                          : fmt::format("{} {}", word_of(one.pass), names[one.line]);
     workload.step.push_back(std::move(phase));
@@ -127,10 +129,7 @@ std::vector<Phase> phases_of(const std::string& name, const std::vector<fabric::
     if (!to_phase(call.operation, phase)) continue;
     const auto stage = aicb.names.find(call.operation.line);
     if (stage != aicb.names.end()) phase.stage = stage->second;
-    if (call.count > kMaxPhases - phases.size()) {
-      throw fabric::InputError(fmt::format("{}:{}: more than {} calls in one iteration", name,
-                                           call.operation.line, kMaxPhases));
-    }
+    if (call.count > kMaxPhases - phases.size()) refuse_phases(name, call.operation.line);
     phases.insert(phases.end(), call.count, phase);
   }
   return phases;
@@ -139,10 +138,7 @@ std::vector<Phase> phases_of(const std::string& name, const std::vector<fabric::
 Workload phases_of(const std::string& name, const fabric::AicbWorkload& aicb) {
   Workload workload;
   workload.warnings = aicb.warnings;
-  for (const auto& [axis, ranks] : aicb.sizes) {
-    std::uint64_t& size = workload.sizes[group_of(axis)];
-    size = std::max<std::uint64_t>(size, ranks);
-  }
+  for (const auto& [axis, ranks] : aicb.sizes) workload.sizes[group_of(axis)] = ranks;
   const std::size_t stages = aicb.stages.size();
   if (stages > 1) {
     workload.sizes[GroupKind::pipeline] =
@@ -165,24 +161,13 @@ Workload phases_of(const std::string& name, const fabric::AicbWorkload& aicb) {
   return workload;
 }
 
-// AICB's files begin with the ranks of their calls or with the names of their columns.
-bool is_aicb(const std::string& name, std::string_view text) {
-  const fabric::Text lines(name, text);
-  for (std::size_t line = 1; line <= lines.lines(); ++line) {
-    if (lines.says_nothing(line)) continue;
-    std::string_view first = lines.words(line).front();
-    if (first.starts_with('"')) first.remove_prefix(1);
-    return first.starts_with("comm_type") || first.starts_with('[');
-  }
-  lines.fail(1, "the file is empty");
-}
-
 }  // namespace
 
 Workload parse_workload(const std::string& name, std::string_view text) {
   try {
-    Workload workload = is_aicb(name, text) ? phases_of(name, fabric::read_aicb(name, text))
-                                            : phases_of(fabric::read_text_workload(name, text));
+    Workload workload = fabric::is_aicb(name, text)
+                            ? phases_of(name, fabric::read_aicb(name, text))
+                            : phases_of(name, fabric::read_text_workload(name, text));
     if (workload.step.empty()) {
       throw InputError(fmt::format("{}:1: nothing in the file communicates", name));
     }
@@ -197,7 +182,7 @@ Workload load_workload(const std::string& name_or_path) {
   for (const BuiltinWorkload& workload : builtin_workloads()) {
     if (workload.name == name_or_path) return workload.make();
   }
-  return parse_workload(name_or_path, read_file(name_or_path));
+  return parse_workload(name_or_path, content_of(name_or_path));
 }
 
 }  // namespace hawser::tool

@@ -42,10 +42,11 @@ enum class GroupKind : std::uint8_t {
   data,           // data parallel: same place in different replicas
   expert,         // expert parallel
   expert_data,    // data parallel among replicas of the same experts
+  expert_tensor,  // all ranks of an expert group's tensor groups
   pipeline,       // pipeline stages
   pipeline_ends,  // first and last stage, which share an embedding
 };
-inline constexpr std::size_t kGroupKinds = 7;
+inline constexpr std::size_t kGroupKinds = 8;
 
 enum class DataType : std::uint8_t { f32, bf16 };
 
@@ -111,6 +112,7 @@ struct Workload {
     case GroupKind::data: return "data";
     case GroupKind::expert: return "expert";
     case GroupKind::expert_data: return "expert_data";
+    case GroupKind::expert_tensor: return "expert_tensor";
     case GroupKind::pipeline: return "pipeline";
     case GroupKind::pipeline_ends: return "pipeline_ends";
   }

@@ -78,6 +78,21 @@ std::uint32_t mtu_of(const char* interface) {
   return known ? static_cast<std::uint32_t>(request.ifr_mtu) : kUsualMtu;
 }
 
+// Explains why this text names no address that a socket can have.
+std::string complaint_about(const std::string& text) {
+  const std::size_t percent = text.find('%');
+  in6_addr ip{};
+  if (percent == std::string::npos ||
+      ::inet_pton(AF_INET6, text.substr(0, percent).c_str(), &ip) != 1) {
+    return "this is not an IPv4 or IPv6 address";
+  }
+  if (!IN6_IS_ADDR_LINKLOCAL(&ip)) {
+    return "only a link-local address (fe80::/10) takes the name of an interface; write udp:" +
+           text.substr(0, percent);
+  }
+  return "this host has no interface \"" + text.substr(percent + 1) + "\" (`ip link` lists them)";
+}
+
 }  // namespace
 
 bool is_link_local(const SocketAddress& address) {
@@ -97,7 +112,7 @@ SocketAddress parse_local_address(const std::string& text) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   if (text.empty() || ::getaddrinfo(text.c_str(), nullptr, &hints, &found) != 0) {
-    throw Error("udp:" + text + ": this is not an IPv4 or IPv6 address");
+    throw Error("udp:" + text + ": " + complaint_about(text));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
   SocketAddress address;

@@ -15,27 +15,43 @@ constexpr std::array kQueues{Queue::data, Queue::control};  // in the order of d
 // Asking the watch costs a system call.
 constexpr proto::Duration kFollowInterval = proto::milliseconds(1);
 constexpr proto::Duration kRetryInterval = proto::milliseconds(1000);
+constexpr proto::Duration kRouteInterval = proto::milliseconds(100);
 }  // namespace
 
 void UdpLook::add(UdpNic& nic) {
   std::array<int, kQueues.size()> fds;
   HAWSER_ASSERT(nic.descriptors(fds) == fds.size());
   nics_.push_back(&nic);
+  retry_at_.emplace_back();
   nic.follow(*this);
-  if (nic.has_device() && !watch_) watch_.emplace();
+  if (nic.has_device() && !addresses_) {
+    addresses_.emplace(UdpWatch::Topic::addresses);
+    routes_.emplace(UdpWatch::Topic::routes);
+  }
   for (const int fd : fds) {
     attention_.add();
     watched_.push_back({fd, POLLIN, 0});
   }
 }
 
-void UdpLook::follow_addresses() {
+void UdpLook::follow_host() {
   follow_at_ = now_ + kFollowInterval;
-  const bool changed = watch_->take_changes();
-  const bool retries = now_ >= retry_at_;
-  if (retries) retry_at_ = now_ + kRetryInterval;
-  for (UdpNic* nic : nics_) {
-    if (changed || (retries && nic->is_lost())) nic->look_at_address();
+  follow_addresses();
+  if (now_ < follow_routes_at_) return;
+  follow_routes_at_ = now_ + kRouteInterval;
+  if (!routes_->take_changes()) return;
+  for (UdpNic* nic : nics_) nic->forget_routes();
+}
+
+void UdpLook::follow_addresses() {
+  const bool changed = addresses_->take_changes();
+  for (std::size_t i = 0; i < nics_.size(); ++i) {
+    UdpNic& nic = *nics_[i];
+    const bool was_lost = nic.is_lost();
+    const bool retries = was_lost && now_ >= retry_at_[i];
+    if (!changed && !retries) continue;
+    nic.look_at_address(retries ? UdpNic::Substitute::any : UdpNic::Substitute::near);
+    if (nic.is_lost() && (retries || !was_lost)) retry_at_[i] = now_ + kRetryInterval;
   }
 }
 

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "engine/driver/udp/udp_look.hpp"
-#include "engine/driver/udp/udp_route.hpp"
-#include "engine/driver/udp/udp_way.hpp"
 #include "hawser/engine.hpp"
 #include "proto/base/assert.hpp"
 
@@ -45,11 +44,11 @@ std::uint32_t max_datagram(const SocketAddress& local, const std::string& name) 
 UdpNic::Port::Port(UdpNic& nic, const UdpNicConfig& config, Queue queue)
     : socket(nic.local_, config.receive_bytes, nic.name_),
       segments(config.segment && socket.can_segment()),
-      sender(
-          socket.fd(), nic.local_, queue,
-          {segments, nic.max_datagram_bytes_, max_message(nic.local_)},
-          [&nic](const SocketAddress& to) { return nic.whole_bytes_to(to); }, nic.remotes_,
-          nic.addresses_),
+      sender(socket.fd(), nic.local_, queue,
+             {segments, nic.max_datagram_bytes_, max_message(nic.local_)},
+             {[&nic](const SocketAddress& to) { return nic.whole_bytes_to(to); },
+              [&nic](UdpRemote& remote) { nic.choose_device(remote); }},
+             nic.remotes_, nic.addresses_),
       receiver(socket.fd(), queue) {
   if (config.coalesce) socket.coalesce();
 }
@@ -59,14 +58,17 @@ UdpNic::UdpNic(const UdpNicConfig& config, proto::PacketPool& pool)
       name_("udp:" + config.address),
       local_(parse_local_address(config.address)),
       device_(device_of(local_)),
+      home_(home_at(local_)),
       max_datagram_bytes_(max_datagram(local_, name_)),
       remotes_(config.max_remotes),
       addresses_(config.max_remotes),
       data_(*this, config, Queue::data),
       control_(*this, config, Queue::control),
+      ways_(local_, name_),
       address_(to_nic_address(data_.socket.address(), control_.socket.address())),
       screens_(config.screen),
       cookies_(config.send_slots) {
+  if (has_device()) routes_.emplace(name_);
   const std::uint32_t datagram = std::clamp(config.datagram_bytes, 1u, max_datagram_bytes_);
   caps_.max_datagram_bytes = max_datagram_bytes_;
   caps_.payload_bytes = max_datagram_bytes_;
@@ -95,27 +97,47 @@ Status UdpNic::open_remote(const NicAddress& remote, RemoteHandle& handle) {
   const RemoteTable::Opened opened = remotes_.open(remote);
   if (opened.handle == proto::kNoRemote) return Status::again;
   if (opened.is_new) {
-    choose_device(parsed);
+    // Asked later: a remote that is only sent away costs nothing more (udp_sender.cpp).
+    parsed.is_device_known = !has_device();
     addresses_[static_cast<std::size_t>(opened.handle)] = parsed;
   }
   handle = opened.handle;
   return Status::ok;
 }
 
-std::uint32_t UdpNic::device_to(const SocketAddress& remote) const {
-  return has_device() ? UdpRoutes().device_to_name(device_.index, local_, remote) : 0;
+void UdpNic::close_remote(RemoteHandle handle) {
+  if (remotes_.close(handle)) set_device(addresses_[static_cast<std::size_t>(handle)], 0);
 }
 
-std::uint32_t UdpNic::whole_bytes_to(const SocketAddress& remote) const {
-  const bool by_own = device_to(remote) != 0;
-  return longest_whole_datagram(local_, remote, by_own ? device_.name : std::string_view());
+std::uint32_t UdpNic::device_to(const SocketAddress& remote) {
+  return routes_ ? routes_->device_to_name(device_.index, local_, remote) : 0;
+}
+
+std::uint32_t UdpNic::whole_bytes_to(const SocketAddress& remote) {
+  return ways_.longest_whole_datagram(local_, remote, device_to(remote));
+}
+
+void UdpNic::set_device(UdpRemote& remote, std::uint32_t device) {
+  if (remote.device != 0) --named_;
+  if (device != 0) ++named_;
+  remote.device = device;
 }
 
 void UdpNic::choose_device(UdpRemote& remote) {
-  remote.device = device_to(remote.data);
-  if (remote.device == 0) return;
-  for (Port* port : {&data_, &control_})
-    port->receiver.expect_device(remote.device, local_.is_v6());
+  set_device(remote, device_to(remote.data));
+  remote.is_device_known = true;
+  expect_own_device();
+}
+
+// Arrivals by another device are a detour only while some remote's packets keep to this one.
+void UdpNic::expect_own_device() {
+  const std::uint32_t expected = named_ > 0 ? device_.index : 0;
+  for (Port* port : {&data_, &control_}) port->receiver.expect_device(expected, local_.is_v6());
+}
+
+void UdpNic::forget_routes() {
+  if (!has_device()) return;
+  for (UdpRemote& remote : addresses_) remote.is_device_known = false;
 }
 
 std::uint32_t UdpNic::max_datagram_to(const NicAddress& remote) {
@@ -181,7 +203,9 @@ proto::Nic::Outlook UdpNic::outlook(Queue queue) {
   return port(queue).outlook;
 }
 
-std::uint64_t UdpNic::overruns() const { return data_.socket.drops() + control_.socket.drops(); }
+std::uint64_t UdpNic::overruns() const {
+  return data_.receiver.overruns() + control_.receiver.overruns();
+}
 
 proto::NicDetours UdpNic::detours() const {
   proto::NicDetours sum;
@@ -200,15 +224,37 @@ std::optional<UdpWayNews> UdpNic::take_news() {
   return news ? news : control_.sender.take_news();
 }
 
-void UdpNic::look_at_address() {
+void UdpNic::look_at_address(Substitute substitute) {
   if (!has_device()) return;
-  if (is_usable(local_)) {
+  follow_device();
+  const bool is_kept = is_usable(local_);
+  const Closeness present = is_kept ? closeness_of(local_, home_) : Closeness::none;
+  std::optional<SocketAddress> better;
+  if (is_kept && present < Closeness::same) {
+    better = closest_address(home_, device_, closer_than(present));
+  } else if (!is_kept) {
+    const bool any = substitute == Substitute::any;
+    better =
+        closest_address(home_, device_, any ? Closeness::other_scope : Closeness::same_network);
+  }
+  if (is_kept && !better) {
     if (!here_) return_at(local_);
     return;
   }
   fell_ |= here_;
   here_ = false;
-  if (const auto other = address_like(local_, device_.name)) return_at(*other);
+  if (better) return_at(*better);
+}
+
+void UdpNic::follow_device() {
+  UdpDevice device = device_of(local_, device_.index);
+  if (device.index == 0) device = device_again(device_);
+  const bool is_another = device.index != device_.index;
+  device_ = std::move(device);
+  if (!is_another) return;
+  if (is_link_local(home_.address)) home_.address.v6.sin6_scope_id = device_.index;
+  forget_routes();
+  expect_own_device();
 }
 
 void UdpNic::return_at(const SocketAddress& address) {
@@ -218,8 +264,7 @@ void UdpNic::return_at(const SocketAddress& address) {
   }
   here_ = true;
   told_here_ = false;
-  // A device that was removed and made again has a new index.
-  if (const UdpDevice device = device_of(local_); device.index != 0) device_ = device;
+  follow_device();
   for (std::size_t i = 0; i < addresses_.size(); ++i) {
     if (!remotes_.is_open(static_cast<RemoteHandle>(i))) continue;
     UdpRemote& remote = addresses_[i];

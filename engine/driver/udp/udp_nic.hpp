@@ -8,8 +8,9 @@
 // A NIC stands for the device that has its address. Loopback's addresses are the exception: each is
 // a NIC of its own. If the routing tables have equal routes by several devices, the NIC sends by
 // its own device (udp_route.hpp). If the device loses the address, the NIC reports `down`. It
-// reports `up` when the device has that address back, or another one, on the same sockets. Other
-// failures of the device show only as silence.
+// reports `up` when the device has that address back, or another one, on the same sockets. A NIC
+// that took another address leaves it for one that is closer to its own (Closeness). Other failures
+// of the device show only as silence.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,11 @@
 #include "engine/driver/udp/udp_address.hpp"
 #include "engine/driver/udp/udp_device.hpp"
 #include "engine/driver/udp/udp_receiver.hpp"
+#include "engine/driver/udp/udp_route.hpp"
 #include "engine/driver/udp/udp_screen.hpp"
 #include "engine/driver/udp/udp_sender.hpp"
 #include "engine/driver/udp/udp_socket.hpp"
+#include "engine/driver/udp/udp_way.hpp"
 #include "proto/base/ring.hpp"
 #include "proto/nic.hpp"
 
@@ -76,10 +79,16 @@ class UdpNic final : public proto::Nic {
 
   // True if the NIC has a device, whose address may change.
   [[nodiscard]] bool has_device() const { return !device_.name.empty(); }
-  // Checks whether the device still has its address, or another one. Call it after a change of this
-  // host's addresses, and now and then while is_lost().
-  void look_at_address();
+  // Which addresses a NIC takes in place of a lost one: those of the same network, or any. The lost
+  // one often comes back at once (a renewed lease), so any other has to wait.
+  enum class Substitute : std::uint8_t { near, any };
+  // Checks whether the device still has its address, or a closer one to what it was opened with.
+  // Call it after a change of this host's addresses, and now and then while is_lost().
+  void look_at_address(Substitute substitute = Substitute::near);
   [[nodiscard]] bool is_lost() const { return !here_; }
+  // Makes the NIC find out again by which device each remote is reached, before it sends there.
+  // Call it after a change of this host's routes, but not often: each answer costs system calls.
+  void forget_routes();
 
   // The name at opening. The address may have changed since.
   [[nodiscard]] std::string_view name() const override { return name_; }
@@ -88,7 +97,7 @@ class UdpNic final : public proto::Nic {
   [[nodiscard]] bool can_address(const proto::NicAddress& remote) const override;
   [[nodiscard]] Status open_remote(const proto::NicAddress& remote,
                                    proto::RemoteHandle& handle) override;
-  void close_remote(proto::RemoteHandle handle) override { remotes_.close(handle); }
+  void close_remote(proto::RemoteHandle handle) override;
   [[nodiscard]] std::uint32_t max_datagram_to(const proto::NicAddress& remote) override;
   [[nodiscard]] std::size_t tx_burst(std::span<const proto::TxPacket> packets) override;
   [[nodiscard]] std::size_t reap(std::span<std::uint64_t> cookies) override;
@@ -122,9 +131,13 @@ class UdpNic final : public proto::Nic {
     return queue == proto::Queue::data ? data_ : control_;
   }
   // The device to name when sending to `remote`; 0: none.
-  [[nodiscard]] std::uint32_t device_to(const SocketAddress& remote) const;
-  [[nodiscard]] std::uint32_t whole_bytes_to(const SocketAddress& remote) const;
+  [[nodiscard]] std::uint32_t device_to(const SocketAddress& remote);
+  [[nodiscard]] std::uint32_t whole_bytes_to(const SocketAddress& remote);
   void choose_device(UdpRemote& remote);
+  void set_device(UdpRemote& remote, std::uint32_t device);
+  void expect_own_device();
+  // Learns the device's present name and index.
+  void follow_device();
   // Resumes work at that address.
   void return_at(const SocketAddress& address);
   [[nodiscard]] bool rebind(const SocketAddress& address);
@@ -135,6 +148,7 @@ class UdpNic final : public proto::Nic {
   std::string name_;
   SocketAddress local_;
   UdpDevice device_;
+  UdpHome home_;
   bool here_ = true;       // the device has the address
   bool bound_ = true;      // the sockets have the address
   bool fell_ = false;      // a `down` event is due
@@ -142,8 +156,11 @@ class UdpNic final : public proto::Nic {
   std::uint32_t max_datagram_bytes_;
   RemoteTable remotes_;
   std::vector<UdpRemote> addresses_;  // by handle
+  std::uint32_t named_ = 0;           // open remotes with a device to name
   Port data_;
   Port control_;
+  std::optional<UdpRoutes> routes_;  // of a NIC with a device
+  UdpWays ways_;
   proto::NicAddress address_;
   proto::NicCaps caps_;
   UdpLook* look_ = nullptr;

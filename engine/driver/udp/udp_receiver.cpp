@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "engine/cancellation.hpp"
 #include "proto/base/assert.hpp"
@@ -79,6 +80,7 @@ UdpReceiver::UdpReceiver(int fd, proto::Queue queue)
 void UdpReceiver::expect_device(std::uint32_t device, bool is_v6) {
   const int on = 1;
   device_ = device;
+  if (device == 0 || std::exchange(hears_device_, true)) return;
   (void)(is_v6 ? ::setsockopt(fd_, IPPROTO_IPV6, IPV6_RECVPKTINFO, &on, sizeof on)
                : ::setsockopt(fd_, IPPROTO_IP, IP_PKTINFO, &on, sizeof on));
 }
@@ -132,7 +134,9 @@ bool UdpReceiver::fill(std::size_t want) {
   }
   free_.insert(free_.end(), rejected.begin(), rejected.begin() + rejections);
   if (pieces > 0) pieces_per_message_ = (pieces + got - 1) / got;
-  return got < messages;
+  if (got == messages) return false;
+  overruns_.on_empty();
+  return true;
 }
 
 std::size_t UdpReceiver::call(unsigned messages) {
@@ -156,6 +160,7 @@ std::size_t UdpReceiver::accept(std::uint32_t index, const mmsghdr& header) {
   const Notes notes = read_notes(header.msg_hdr);
   const std::uint32_t piece = notes.piece == 0 ? bytes : std::min(notes.piece, bytes);
   const std::size_t pieces = bytes == 0 ? 0 : (bytes + piece - 1) / piece;
+  overruns_.on_message(std::max<std::size_t>(pieces, 1), piece);
   if (pieces == 0 || pieces > kMaxPieces || (header.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
     ++stats_.malformed;
     return 0;

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "engine/driver/aligned_memory.hpp"
+#include "engine/driver/udp/udp_overruns.hpp"
+#include "engine/driver/udp/udp_socket.hpp"
 #include "proto/base/ring.hpp"
 #include "proto/nic.hpp"
 
@@ -28,7 +30,7 @@ struct UdpReceiveStats {
   std::uint64_t datagrams = 0;
   std::uint64_t malformed = 0;         // messages dropped: empty, or split as no kernel does it
   std::uint64_t errors = 0;            // calls that failed
-  std::uint64_t by_other_devices = 0;  // datagrams by another device, once expect_device was called
+  std::uint64_t by_other_devices = 0;  // datagrams by another device than the expected one
 };
 
 class UdpReceiver {
@@ -36,7 +38,7 @@ class UdpReceiver {
   UdpReceiver(int fd, proto::Queue queue);
 
   // From now on counts datagrams that come by another device, except those that this host sends to
-  // itself.
+  // itself. 0: they may come by any device.
   void expect_device(std::uint32_t device, bool is_v6);
 
   // As Nic::rx_burst.
@@ -46,6 +48,8 @@ class UdpReceiver {
   [[nodiscard]] bool holds_some() const { return !pending_.empty(); }
 
   [[nodiscard]] const UdpReceiveStats& stats() const { return stats_; }
+  // Messages lost because the receive buffer was full. Takes a system call.
+  [[nodiscard]] std::uint64_t overruns() const { return overruns_.count(receive_buffer_of(fd_)); }
 
  private:
   // Messages per call. With more, the first ones would leave the cache before they are read.
@@ -83,6 +87,7 @@ class UdpReceiver {
   int fd_;
   proto::Queue queue_;
   std::uint32_t device_ = 0;  // 0: any
+  bool hears_device_ = false;
   AlignedMemory memory_;
   std::vector<std::uint32_t> free_;  // the last one is used first, because it is warm
   std::vector<std::uint32_t> spent_;
@@ -93,6 +98,7 @@ class UdpReceiver {
   std::size_t prepared_ = 0;
   std::size_t pieces_per_message_ = 1;  // of the last batch
   UdpReceiveStats stats_;
+  mutable UdpOverruns overruns_;  // a look at the buffer changes only what the next one compares
 };
 
 }  // namespace hawser::engine

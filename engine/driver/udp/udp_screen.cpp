@@ -73,6 +73,6 @@ UdpScreen::~UdpScreen() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-std::uint64_t UdpScreen::count() const { return fd_ < 0 ? 0 : drops_of(fd_); }
+std::uint64_t UdpScreen::count() const { return fd_ < 0 ? 0 : receive_buffer_of(fd_).drops; }
 
 }  // namespace hawser::engine

@@ -5,17 +5,30 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "engine/cancellation.hpp"
+#include "proto/wire/layout.hpp"
 
 namespace hawser::engine {
 namespace {
 
+namespace wire = proto::wire;
 using proto::TxPacket;
+
+constexpr std::size_t kTypeAt = offsetof(wire::CommonHeader, type);
 
 std::uint32_t length_of(const TxPacket& packet) {
   return packet.header_bytes + packet.payload_bytes;
+}
+
+// True for a packet that may go to a sender which the endpoint keeps no state of. Strangers can
+// make the endpoint send any number of those, so they cost no question to the kernel.
+bool answers_stranger(const TxPacket& packet) {
+  const auto type = std::to_integer<std::uint8_t>(packet.buffer->bytes[kTypeAt]);
+  return type == std::uint8_t(wire::PacketType::challenge) ||
+         type == std::uint8_t(wire::PacketType::reset);
 }
 
 // Attaches a control message.
@@ -48,13 +61,13 @@ void put_device(msghdr& header, std::span<std::byte> room, std::uint32_t device,
 }  // namespace
 
 UdpSender::UdpSender(int fd, const SocketAddress& local, proto::Queue queue,
-                     const UdpSendLimits& limits, UdpWayLength way, const RemoteTable& remotes,
+                     const UdpSendLimits& limits, UdpWayQuestions ask, const RemoteTable& remotes,
                      std::vector<UdpRemote>& addresses)
     : fd_(fd),
       local_(local),
       queue_(queue),
       limits_(limits),
-      way_(std::move(way)),
+      ask_(std::move(ask)),
       remotes_(remotes),
       addresses_(addresses) {}
 
@@ -75,6 +88,7 @@ bool UdpSender::lay_out_one(std::span<const TxPacket> packets, std::size_t first
   if (message_count_ == kMaxMessages || vector_count_ + 2 > kMaxVectors) return false;
   const TxPacket& head = packets[first];
   UdpRemote& remote = addresses_[static_cast<std::size_t>(head.remote)];
+  if (!remote.is_device_known && !answers_stranger(head)) ask_.choose_device(remote);
   const std::uint32_t segment = length_of(head);
   const std::size_t first_vector = vector_count_;
   add(head);
@@ -153,7 +167,8 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
 }
 
 void UdpSender::ask_for_way(UdpRemote& remote) {
-  if (const std::uint32_t whole = way_(remote.data); whole > 0) remote.whole_bytes = whole;
+  if (const std::uint32_t whole = ask_.whole_bytes(remote.data); whole > 0)
+    remote.whole_bytes = whole;
   remote.alone = 0;
 }
 

@@ -34,6 +34,7 @@ struct UdpRemote {
   SocketAddress data;
   SocketAddress control;
   std::uint32_t device = 0;         // named with each send; 0: the routing tables choose
+  bool is_device_known = true;      // false: ask again before the next send
   std::uint32_t whole_bytes = ~0u;  // the longest datagram that goes unfragmented, as last asked
   bool segment = true;              // false: refused for another reason than the length
   std::uint32_t refused_bytes = 0;  // length of the segments refused last; 0: none are refused
@@ -70,15 +71,20 @@ struct UdpSendLimits {
   std::uint32_t message_bytes = 0;  // limit for all segments together
 };
 
-// As longest_whole_datagram, to a remote from the socket's address.
-using UdpWayLength = std::function<std::uint32_t(const SocketAddress&)>;
+// The questions that a sender asks its NIC about a remote.
+struct UdpWayQuestions {
+  // As UdpWays::longest_whole_datagram, from the socket's address.
+  std::function<std::uint32_t(const SocketAddress&)> whole_bytes;
+  // Finds out the device, and sets is_device_known.
+  std::function<void(UdpRemote&)> choose_device;
+};
 
 class UdpSender {
  public:
   // `local` is the socket's address. `remotes` tells which handles are open, and `addresses` holds
   // their data. All outlive this.
   UdpSender(int fd, const SocketAddress& local, proto::Queue queue, const UdpSendLimits& limits,
-            UdpWayLength way, const RemoteTable& remotes, std::vector<UdpRemote>& addresses);
+            UdpWayQuestions ask, const RemoteTable& remotes, std::vector<UdpRemote>& addresses);
 
   // Sends a prefix of `packets`, which are all of this queue, and returns its length. Packets that
   // can't be sent count as sent. The kernel has copied the bytes, so the buffers are free.
@@ -120,7 +126,7 @@ class UdpSender {
   const SocketAddress& local_;
   proto::Queue queue_;
   UdpSendLimits limits_;
-  UdpWayLength way_;
+  UdpWayQuestions ask_;
   const RemoteTable& remotes_;
   std::vector<UdpRemote>& addresses_;
 

@@ -16,30 +16,6 @@
 namespace hawser::engine {
 namespace {
 
-[[noreturn]] void fail(const std::string& name, int error) {
-  std::string reason;
-  switch (error) {
-    case EADDRNOTAVAIL:
-      reason = "this host has no such address; `ip address` lists its addresses";
-      break;
-    case EADDRINUSE:
-    case EAGAIN:
-      reason =
-          "no UDP port is free there; widen net.ipv4.ip_local_port_range, or end programs "
-          "that hold ports (`ss -u`)";
-      break;
-    case EMFILE:
-      reason = "this process has too many files open; raise its limit (ulimit -n)";
-      break;
-    case ENFILE: reason = "the host has too many files open; raise fs.file-max"; break;
-    case EACCES:
-    case EPERM: reason = "the system does not permit a UDP socket there"; break;
-    case EAFNOSUPPORT: reason = "this host does not support that kind of address"; break;
-    default: reason = std::string("the system refused a UDP socket there: ") + std::strerror(error);
-  }
-  throw Error(name + ": " + reason);
-}
-
 void set_option(int fd, int level, int option, int value) {
   (void)::setsockopt(fd, level, option, &value, sizeof value);
 }
@@ -68,17 +44,44 @@ void use_ecn(int fd, bool v6) {
 
 }  // namespace
 
+void refuse_socket(const std::string& name, int error) {
+  std::string reason;
+  switch (error) {
+    case EADDRNOTAVAIL:
+      reason = "this host has no such address; `ip address` lists its addresses";
+      break;
+    case ENODEV:
+      reason = "this host has no interface of that index; `ip link` lists its interfaces";
+      break;
+    case EADDRINUSE:
+    case EAGAIN:
+      reason =
+          "no UDP port is free there; widen net.ipv4.ip_local_port_range, or end programs "
+          "that hold ports (`ss -u`)";
+      break;
+    case EMFILE:
+      reason = "this process has too many files open; raise its limit (ulimit -n)";
+      break;
+    case ENFILE: reason = "the host has too many files open; raise fs.file-max"; break;
+    case EACCES:
+    case EPERM: reason = "the system does not permit a UDP socket there"; break;
+    case EAFNOSUPPORT: reason = "this host does not support that kind of address"; break;
+    default: reason = std::string("the system refused a UDP socket there: ") + std::strerror(error);
+  }
+  throw Error(name + ": " + reason);
+}
+
 UdpSocket::UdpSocket(const SocketAddress& local, std::uint64_t receive_bytes,
                      const std::string& name)
     : fd_(::socket(local.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
       address_(local) {
-  if (fd_ < 0) fail(name, errno);
+  if (fd_ < 0) refuse_socket(name, errno);
   socklen_t length = sizeof address_;
   if (::bind(fd_, &address_.any, address_.length()) != 0 ||
       ::getsockname(fd_, &address_.any, &length) != 0) {
     const int error = errno;
     ::close(fd_);
-    fail(name, error);
+    refuse_socket(name, error);
   }
   set_buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, receive_bytes);
   // Sent packets wait in the queue of a slower device. Allow as much there as for receiving.
@@ -123,11 +126,11 @@ std::uint64_t UdpSocket::receive_buffer() const {
   return static_cast<std::uint64_t>(value);
 }
 
-std::uint64_t drops_of(int fd) {
+ReceiveBuffer receive_buffer_of(int fd) {
   std::uint32_t info[SK_MEMINFO_VARS] = {};
   socklen_t length = sizeof info;
-  if (::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) != 0) return 0;
-  return info[SK_MEMINFO_DROPS];
+  if (::getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) != 0) return {};
+  return {info[SK_MEMINFO_RCVBUF], info[SK_MEMINFO_RMEM_ALLOC], info[SK_MEMINFO_DROPS]};
 }
 
 // Estimates how many bytes of datagrams fit into a receive buffer. The kernel charges a packet by

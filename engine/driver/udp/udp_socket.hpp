@@ -9,8 +9,16 @@
 
 namespace hawser::engine {
 
-// Messages that the kernel has dropped at a socket.
-[[nodiscard]] std::uint64_t drops_of(int fd);
+// Throws Error with what to do about a refused socket; `name` begins its text.
+[[noreturn]] void refuse_socket(const std::string& name, int error);
+
+// A socket's receive buffer, as the kernel accounts for it.
+struct ReceiveBuffer {
+  std::uint64_t limit = 0;   // bytes of memory that waiting messages may occupy
+  std::uint64_t queued = 0;  // bytes that they occupy
+  std::uint64_t drops = 0;   // messages dropped at this socket, for whatever reason
+};
+[[nodiscard]] ReceiveBuffer receive_buffer_of(int fd);
 
 class UdpSocket {
  public:
@@ -35,8 +43,6 @@ class UdpSocket {
 
   // The limit that received packets are charged to: SO_RCVBUF as it reads back.
   [[nodiscard]] std::uint64_t receive_buffer() const;
-  // Messages dropped because that limit was reached. A coalesced message counts once.
-  [[nodiscard]] std::uint64_t drops() const { return drops_of(fd_); }
 
  private:
   int fd_ = -1;

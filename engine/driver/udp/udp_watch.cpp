@@ -8,14 +8,29 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 
 namespace hawser::engine {
+namespace {
 
-UdpWatch::UdpWatch()
+constexpr std::uint32_t bit_of(unsigned group) { return 1u << (group - 1); }
+
+constexpr std::uint32_t kAddresses = bit_of(RTNLGRP_IPV4_IFADDR) | bit_of(RTNLGRP_IPV6_IFADDR);
+// Kernels that lack a group ignore its bit.
+constexpr std::uint32_t kRoutes = bit_of(RTNLGRP_LINK) | bit_of(RTNLGRP_IPV4_ROUTE) |
+                                  bit_of(RTNLGRP_IPV6_ROUTE) | bit_of(RTNLGRP_IPV4_RULE) |
+                                  bit_of(RTNLGRP_IPV6_RULE) | bit_of(RTNLGRP_NEXTHOP);
+
+}  // namespace
+
+UdpWatch::UdpWatch(Topic topic)
     : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE)) {
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
-  groups.nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  groups.nl_groups = topic == Topic::addresses ? kAddresses : kRoutes;
+  // One message tells as much as thousands. A small buffer makes a storm of them cheap.
+  const int bytes = 1;
+  (void)::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   if (socket_ &&
       ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
     socket_.reset();
@@ -29,9 +44,8 @@ bool UdpWatch::take_changes() {
   std::array<std::byte, 4096> message;
   bool any = false;
   for (int i = 0; i < kMost; ++i) {
-    if (::recv(socket_.get(), message.data(), message.size(), MSG_DONTWAIT) < 0) {
-      return any || errno == ENOBUFS;
-    }
+    const ssize_t got = ::recv(socket_.get(), message.data(), message.size(), MSG_DONTWAIT);
+    if (got < 0 && errno != ENOBUFS) return any;
     any = true;
   }
   return any;

@@ -242,9 +242,26 @@ std::uint16_t pkey_of(ibv_context& context, const VerbsPortName& name, const std
               "put the port into a partition (its P_Key at index 0)");
 }
 
+// Queue pairs of this driver exist on InfiniBand and RoCE alone. iWARP has only connections, and
+// EFA has a kind of its own.
+void refuse_other_transports(const ibv_context& context, const ibv_port_attr& attributes,
+                             const std::string& what) {
+  constexpr const char* kInstead = "; use udp:ADDRESS with the address of its network interface";
+  if (context.device->transport_type != IBV_TRANSPORT_IB) {
+    throw Error(what + ": the device has another transport than InfiniBand or RoCE" +
+                (context.device->transport_type == IBV_TRANSPORT_IWARP ? " (iWARP)" : "") +
+                kInstead);
+  }
+  if (attributes.link_layer != IBV_LINK_LAYER_ETHERNET &&
+      attributes.link_layer != IBV_LINK_LAYER_INFINIBAND) {
+    throw Error(what + ": the port's link layer is neither Ethernet nor InfiniBand" + kInstead);
+  }
+}
+
 VerbsPortFacts facts_of(ibv_context& context, const VerbsPortName& name, const std::string& what,
                         const GidEntry* present) {
   const ibv_port_attr attributes = query(context, name, what);
+  refuse_other_transports(context, attributes, what);
   if (attributes.state != IBV_PORT_ACTIVE) {
     throw Error(what + ": the port is " + ibv_port_state_str(attributes.state) +
                 "; bring its link up (`ip link`, `rdma link`)");
@@ -253,6 +270,11 @@ VerbsPortFacts facts_of(ibv_context& context, const VerbsPortName& name, const s
   facts.link = attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? VerbsAddress::Link::ethernet
                                                                 : VerbsAddress::Link::infiniband;
   if (facts.link == VerbsAddress::Link::infiniband) {
+    if (attributes.lid == 0) {
+      throw Error(what +
+                  ": the port has no LID, and peers refuse an address without one; have the "
+                  "subnet manager assign it (`sminfo` tells whether one runs)");
+    }
     facts.lid = attributes.lid;
     facts.pkey = pkey_of(context, name, what);
   }

@@ -39,6 +39,14 @@ inline void configure_lo(int mtu, bool up) {
 // Runs `ip` of iproute2 in the child's namespace.
 inline bool ip(const std::string& words) { return std::system(("ip " + words).c_str()) == 0; }
 
+// Makes a device with no host at its other end.
+inline bool make_device(const std::string& name, const std::string& address) {
+  return ip("link add " + name + " type veth peer name p" + name) &&
+         ip("link set p" + name + " up") && ip("link set " + name + " up") &&
+         ip("addr add " + address + " dev " + name +
+            (address.find(':') == std::string::npos ? "" : " nodad"));
+}
+
 // Runs `body` in a child with lo up. `body` returns the error it finds, or null.
 template <class Body>
 void in_namespace(Body body) {

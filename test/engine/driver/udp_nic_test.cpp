@@ -191,6 +191,12 @@ TEST_CASE("UDP NIC: what can't be had is said in a sentence") {
   CHECK_THAT(refusal(at("nonsense")), Contains("udp:nonsense") && Contains("not an IPv4 or IPv6"));
   CHECK_THAT(refusal(at("")), Contains("not an IPv4 or IPv6"));
   CHECK_THAT(refusal(at("127.0.0.1:80")), Contains("not an IPv4 or IPv6"));
+  CHECK_THAT(refusal(at("fe80::1%no-such")),
+             Contains("udp:fe80::1%no-such: this host has no interface \"no-such\" (`ip link`"));
+  CHECK_THAT(refusal(at("fe80::1%99999")), Contains("no interface of that index"));
+  CHECK_THAT(refusal(at("fd00::1%lo")),
+             Contains("only a link-local address") && Contains("write udp:fd00::1"));
+  CHECK_THAT(refusal(at("nonsense%lo")), Contains("not an IPv4 or IPv6"));
   CHECK_THAT(refusal(at("0.0.0.0")), Contains("of one interface"));
   CHECK_THAT(refusal(at("::")), Contains("of one interface"));
   CHECK_THAT(refusal(at("224.0.0.1")), Contains("of one interface"));

@@ -4,6 +4,7 @@
 
 #include "hawser/engine.hpp"
 #include "test/engine/driver/own_network.hpp"
+#include "test/engine/driver/socket_calls.hpp"
 
 namespace hawser::test {
 namespace {
@@ -107,9 +108,9 @@ TEST_CASE("UDP sender: segments that are refused for another reason are tried ag
     if (!engine::from_nic_address(to.address(), local, remotes[0].data, remotes[0].control)) {
       return "address";
     }
-    engine::UdpSender sender(
-        socket.fd(), local, Queue::data, {true, 65507, 65507},
-        [](const engine::SocketAddress&) { return 65507u; }, table, remotes);
+    engine::UdpSender sender(socket.fd(), local, Queue::data, {true, 65507, 65507},
+                             {[](const engine::SocketAddress&) { return 65507u; }, {}}, table,
+                             remotes);
     std::array<PacketBuffer*, 15> buffers;
     std::array<TxPacket, 15> packets;
     (void)pool.take(buffers);
@@ -179,6 +180,34 @@ TEST_CASE("UDP NIC: a route's MTU is that of the way, whatever the device has") 
     if (six.max_datagram_to(there) != 1500 - 48) return "what it can't address";
     configure_lo(65536, false);
     if (wire.a.max_datagram_to(there) != 65507) return "no way: what it could carry";
+    return nullptr;
+  });
+}
+
+// A session keeps the size that it begins with.
+TEST_CASE("UDP NIC: the MTU of a way is known when the process has no descriptor left") {
+  in_namespace([]() -> const char* {
+    if (!ip("-V >/dev/null 2>&1")) return nullptr;
+    Wire wire(at("127.0.0.1"));
+    proto::NicAddress there = wire.b.address();
+    there.bytes[engine::UdpAddressLayout::kIp + 3] = std::byte{2};
+    if (!ip("route replace local 127.0.0.2/32 dev lo mtu 1400 table local")) return "ip";
+    out_of_descriptors = true;
+    for (int i = 0; i < 3; ++i) {
+      if (wire.a.max_datagram_to(there) != 1400 - 28) return "IPv4";
+      if (wire.a.max_datagram_to(wire.b.address()) != 65507) return "another remote";
+    }
+    out_of_descriptors = false;
+    if (!make_device("d0", "fd09::1/64") || !ip("-6 route replace fd09::5/128 dev d0 mtu 1400")) {
+      return "ip -6";
+    }
+    UdpNic six(at("fd09::1"), wire.pool);
+    engine::SocketAddress five = engine::parse_local_address("fd09::5");
+    five.set_port(htons(4000));
+    out_of_descriptors = true;
+    for (int i = 0; i < 3; ++i) {
+      if (six.max_datagram_to(engine::to_nic_address(five, five)) != 1400 - 48) return "IPv6";
+    }
     return nullptr;
   });
 }

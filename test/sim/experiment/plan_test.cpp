@@ -100,11 +100,36 @@ TEST_CASE("plan__what_is_beside_the_traffic_is_named_where_it_is_wrong") {
     });
   };
   CHECK(with("bytes", 9) == "");
-  CHECK(with("bytes", 0) == "traffic.beside: 'bytes' is 0, but must be 1 to 1073741824");
+  CHECK(with("bytes", 0) == "traffic.beside: 'bytes' is 0, but must be 1 to 16777216");
   CHECK(with("window", 1) == "traffic.beside: 'background' has no 'window'");
   CHECK(complaint([](Plan& plan) {
           plan.traffic.beside = {{"bytes", 9}};
         }) == "traffic.beside: 'background' needs 'load_percent'");
+}
+
+// A plan is checked with one seed, and must be right for all.
+TEST_CASE("plan__no_seed_draws_a_connection_that_is_too_long") {
+  const auto background = [](std::uint64_t bytes) {
+    return complaint([&](Plan& plan) {
+      plan.traffic.generator = "background";
+      plan.traffic.numbers = {
+          {"bytes", bytes}, {"load_percent", 40}, {"gbps", 100}, {"duration_us", 500}};
+    });
+  };
+  CHECK(background(1 << 24) == "");
+  CHECK(background((1 << 24) + 1) == "traffic: 'bytes' is 16777217, but must be 1 to 16777216");
+  const auto moe = [](std::uint64_t bytes, std::uint64_t experts) {
+    return complaint([&](Plan& plan) {
+      plan.traffic.generator = "moe";
+      plan.traffic.numbers = {{"bytes", bytes}, {"tokens", 1024}, {"experts", experts}};
+    });
+  };
+  CHECK(moe(1 << 20, 8) == "");
+  CHECK(moe((1 << 20) + 1, 8) ==
+        "traffic: all 1024 tokens of a node, of 1048577 bytes each, may go to one other node, but "
+        "an experiment's connections have at most 1073741824 bytes");
+  CHECK(moe(1 << 19, 9) == "");  // two of them at one node
+  CHECK(moe(1 << 20, 9) != "");
 }
 
 TEST_CASE("plan__a_background_alone_has_no_steps_to_judge_by") {

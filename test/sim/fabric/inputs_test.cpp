@@ -303,6 +303,10 @@ TEST_CASE("inputs__what_is_no_text_is_named") {
       "write the workload as ASTRA-sim text or AICB csv";
   refused("{\"schema\": \"1.0.2-chakra.0.0.4\"}", json);
   refused(" [\n {\"op\": 1}]", json);
+  refused("\xef\xbb\xbf{\"op\": 1}", json);
+  refused("\xff\xfe[\0{\0\"\0a\0"s, json);
+  refused("\xfe\xff\0[\0\n\0{"s, json);
+  refused("{\0\"\0a\0\"\0"s, json);
   refused("Nodes 4\nConnec\0tions"s,
           "f.cm:2: the line has a NUL, so the file is binary: name a text file");
 }

@@ -202,6 +202,8 @@ TEST_CASE("text_workload__what_generators_write_is_read") {
            {"pp_comm 5000", "pp_comm: 5000.0"},
            {"pp_comm 5000", "mode: 1 pp_comm: 5000"},
            {"ga: 1", "ga: 1.0"},
+           {"ga: 1", "ga: 0"},
+           {"vpp: 1", "vpp: 0"},
            {"30 ALLREDUCE 8000", "30.0 ALLREDUCE 8000.0"},
            {"NONE 0", "NONE 7"}}) {
     INFO(what << " -> " << with);
@@ -225,6 +227,30 @@ TEST_CASE("text_workload__what_generators_write_is_read") {
   warned("\n2\n", "\n3\n", "w.txt:2: 3 layers are announced, but 2 follow: is the file whole?");
   warned("two -1", "two 0",
          "w.txt:4: the second field, a layer's dependency, is ignored: layers run in order");
+}
+
+// Layers that are all computed forward again from the first one.
+std::string all_again(std::size_t layers) {
+  std::string text = "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0 checkpoint_initiates: " +
+                     std::to_string(layers);
+  for (std::size_t i = 0; i < layers; ++i) text += " " + std::to_string(i);
+  text += "\n" + std::to_string(layers) + "\n";
+  for (std::size_t i = 0; i < layers; ++i) text += "a -1 1 ALLGATHER 8 1 NONE 0 1 NONE 0 1\n";
+  return text;
+}
+
+TEST_CASE("text_workload__an_iteration_has_a_limit") {
+  CHECK_THROWS_WITH(read_text_workload("w.txt", all_again(40'000)),
+                    "w.txt:1: an iteration is more than 8000000 operations, with the layers that "
+                    "checkpoint_initiates computes again");
+  const TextWorkload most = read_text_workload("w.txt", all_again(2000));
+  CHECK_THROWS_WITH(workload_of(most, {.iterations = 2}),
+                    "iterations are at least 1, and the operations of all stages in all of them at "
+                    "most 8000000");
+  const Workload few = workload_of(most, {.layers = 3});
+  // A layer has two operations forward and three backward. Before it goes backward, 0, 1 or 2
+  // others go forward again.
+  CHECK(few.stages[0].size() == 3 * (2 + 3) + 2 * (0 + 1 + 2) + 1);
 }
 
 TEST_CASE("text_workload__collectives_go_where_the_parallelism_says") {
@@ -341,40 +367,91 @@ std::string replaced(std::string text, char what, char with) {
   return text;
 }
 
+const std::string kColumns =
+    "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,count\n";
+const std::string kCall = "CommType.all_reduce,CommGroup.dp_group,4,65536,fwd,None,None,,None,";
+
+// The text has one call, as kCall describes it, three times.
+void check_call(const std::string& text) {
+  INFO(text);
+  const AicbWorkload read = read_aicb("c.csv", text);
+  REQUIRE(read.stages.size() == 1);
+  REQUIRE(read.stages[0][0].size() == 1);
+  const AicbCall& one = read.stages[0][0][0];
+  CHECK(one.count == 3);
+  CHECK(one.operation.bytes == 65536);
+  CHECK(one.operation.axis == Axis::data);
+  CHECK(read.sizes.at(Axis::data) == 4);
+  CHECK(read.names.at(one.operation.line) == "fwd");
+  CHECK(read.warnings.empty());
+  CHECK(workload_of(read, {}).stages[0].size() == 3);
+  CHECK(workload_of(read, {.layers = 2}).stages[0].size() == 2);
+}
+
 TEST_CASE("aicb__what_generators_and_spreadsheets_write_is_read") {
-  const std::string columns =
-      "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,"
-      "count\n";
-  const std::string call = "CommType.all_reduce,CommGroup.dp_group,4,65536,fwd,None,None,,None,";
   for (const std::string& text :
-       {columns + call + "3\n", "# x\n" + columns + "\n# y\n" + call + "3.0\n",
-        replaced(columns + call + "3\n", ',', ';'), replaced(columns + call + "3\n", ',', '\t'),
-        columns + "\"CommType.all_reduce\" , CommGroup.dp_group,4,\"65536.0\",\"fwd\",,nan,-1,,3\n",
-        columns + "all_reduce,dp_group,4,65536,fwd,None,None,,None,3\n",
-        columns + "CommType.computation,None,None,\"((1, 2), (3, 4))\",fwd,None,None,,None,1\n" +
-            call + "3\n"}) {
-    INFO(text);
-    const AicbWorkload read = read_aicb("c.csv", text);
-    REQUIRE(read.stages.size() == 1);
-    REQUIRE(read.stages[0][0].size() == 1);
-    const AicbCall& one = read.stages[0][0][0];
-    CHECK(one.count == 3);
-    CHECK(one.operation.bytes == 65536);
-    CHECK(one.operation.axis == Axis::data);
-    CHECK(read.sizes.at(Axis::data) == 4);
-    CHECK(read.names.at(one.operation.line) == "fwd");
-    CHECK(read.warnings.empty());
-    CHECK(workload_of(read, {}).stages[0].size() == 3);
-    CHECK(workload_of(read, {.layers = 2}).stages[0].size() == 2);
+       {kColumns + kCall + "3\n", "# x\n" + kColumns + "\n# y\n" + kCall + "3.0\n",
+        replaced(kColumns + kCall + "3\n", ',', ';'), replaced(kColumns + kCall + "3\n", ',', '\t'),
+        kColumns +
+            "\"CommType.all_reduce\" , CommGroup.dp_group,4,\"65536.0\",\"fwd\",,nan,-1,,3\n",
+        kColumns + "all_reduce,dp_group,4,65536,fwd,None,None,,None,3\n",
+        kColumns + "CommType.computation,None,None,\"((1, 2), (3, 4))\",fwd,None,None,,None,1\n" +
+            kCall + "3\n",
+        kColumns +
+            "CommType.computation,None,None,((4096, 1, 640), (640, 5120)),forward,None,None,,None,"
+            "1\n" +
+            kCall + "3\n"}) {
+    check_call(text);
   }
+  CHECK(read_aicb("c.csv", kColumns + damaged(kCall, ",None,None,,", ",-1.0,<NA>,-1,") + "-1.0\n")
+            .stages[0][0][0]
+            .count == 1);
   const AicbWorkload rooted = read_aicb(
-      "c.csv", columns + "CommType.reduce,CommGroup.all_nodes,None,64,x,3,None,,None,None\n");
+      "c.csv", kColumns + "CommType.reduce,CommGroup.all_nodes,None,64,x,3,None,,None,None\n");
   CHECK(rooted.stages[0][0][0].operation.to_root);
   CHECK(rooted.stages[0][0][0].operation.root == 3);
   CHECK(rooted.stages[0][0][0].operation.axis == Axis::all);
   CHECK(
       read_aicb("c.csv", "comm_type,comm_group,msg_size,colour\nall_reduce,all,8,red\n").warnings ==
       std::vector<std::string>{"c.csv:1: the column 'colour' is unknown, and is ignored"});
+}
+
+TEST_CASE("aicb__columns_are_found_by_name_and_rows_may_be_filled_up") {
+  check_call(kColumns + ",,,,\n" + kCall + "3,,\n\"\",\"\"\n");
+  check_call(damaged(kColumns, "\n", ",,\n") + "\"# one, two\",,\n" + kCall + "3,,,\n");
+  // The index that pandas writes, and its floats.
+  check_call("," + kColumns +
+             "0,CommType.all_reduce,CommGroup.dp_group,4.0,65536.0,fwd,-1.0,-1,,None,3\n");
+  check_call(replaced("," + kColumns + "0," + kCall + "3\n", ',', '\t'));
+  check_call(
+      "\"count\",\"msg_size\",\"comm_group_size\",\"comm_group\",\"comm_type\",\"stage\"\n"
+      "3,65536,4,dp_group,all_reduce,fwd\n");
+  // A tab at the end is the separator of an empty field.
+  check_call(
+      "comm_group\tcomm_type\tcomm_group_size\tmsg_size\tcount\tstage\tdst\n"
+      "dp_group\tall_reduce\t4\t65536\t3\tfwd\t\n");
+}
+
+TEST_CASE("aicb__ranks_are_read_as_spreadsheets_write_them") {
+  const std::string calls =
+      "comm_group,comm_type,comm_group_size,msg_size\nCommGroup.all,CommType.all_reduce,4,8\n";
+  for (const char* ranks :
+       {"[rank0 ~ rank3]", "[rank0 ~ rank3],,,", "\"[rank0 ~ rank3]\",,,", "[rank0 ~ rank3];;; ",
+        "[rank0 ~ rank3]\t\t", "[ pp_stage0: [rank0, rank1, rank2, rank3] ],,",
+        "\"[ pp_stage0: [rank0, rank1, rank2, rank3] ]\",,",
+        "[ pp_stage0: [rank0; rank1; rank2; rank3] ];",
+        "[ pp_stage0: [rank0\t rank1\t rank2\t rank3] ]\t"}) {
+    INFO(ranks);
+    const std::string text = std::string(",,,\n") + ranks + "\n" + calls;
+    CHECK(is_aicb("c.csv", text));
+    const AicbWorkload read = read_aicb("c.csv", text);
+    CHECK(read.ranks == 4);
+    CHECK(read.stages[0][0].size() == 1);
+  }
+  CHECK(is_aicb("c.csv", calls));
+  CHECK_FALSE(is_aicb("w.txt", kHead + kLayers));
+  CHECK_THROWS_WITH(is_aicb("c.csv", ",,,\n"), "c.csv:1: the file is empty");
+  CHECK_THROWS_WITH(read_aicb("c.csv", calls + calls), "c.csv:3: the columns are already named");
 }
 
 // Changes, removes, doubles and swaps bytes and words. Any result must be read or refused without

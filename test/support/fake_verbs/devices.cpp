@@ -59,7 +59,9 @@ int query_port(ibv_context* context, std::uint8_t number, ibv_port_attr* attribu
   said.bad_pkey_cntr = static_cast<std::uint32_t>(counters.pkey_violations);
   said.active_speed = port->speed;
   said.active_width = port->width;
-  said.link_layer = port->infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
+  said.link_layer = !port->has_link_layer ? IBV_LINK_LAYER_UNSPECIFIED
+                    : port->infiniband    ? IBV_LINK_LAYER_INFINIBAND
+                                          : IBV_LINK_LAYER_ETHERNET;
   std::memcpy(attributes, &said, std::min(bytes, sizeof said));
   return 0;
 }
@@ -107,6 +109,7 @@ ibv_context* ibv_open_device(ibv_device* which) {
   }
   auto made = std::make_unique<Context>();
   made->device = static_cast<Device*>(which);
+  which->transport_type = made->device->settings.transport;
   made->sz = sizeof(verbs_context);
   made->query_port = query_port;
   ibv_context& base = made->context;

@@ -26,6 +26,7 @@ struct GidRow {
 struct PortSettings {
   ibv_port_state state = IBV_PORT_ACTIVE;
   bool infiniband = false;
+  bool has_link_layer = true;  // false: unspecified, as on EFA
   std::uint16_t lid = 0;
   std::uint16_t pkey = 0xffff;
   std::uint8_t mtu = IBV_MTU_4096;  // a code of ibv_mtu, or any number that a device might give
@@ -61,6 +62,7 @@ struct DeviceSettings {
   // Offers ibv_create_qp_ex and ibv_create_cq_ex.
   bool extended = false;
   std::uint32_t vendor_id = 0;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
 };
 
 }  // namespace hawser::test::fake

@@ -169,6 +169,36 @@ TEST_CASE("verbs NIC: a port that can't be used is said in a sentence") {
   CHECK(with([](Port& port) { port.speed = 77; }).empty());  // shown as an unknown speed
 }
 
+// Such a port counts as unusable, so the default choice of NICs turns to the network interfaces.
+TEST_CASE("verbs NIC: a port that no peer could reach is refused, and listed with the reason") {
+  const auto listed = [](Cables& cables, const std::function<void(fake::DeviceSettings&)>& how) {
+    cables.fabric.change(kMine, how);
+    const engine::VerbsPortInfo port = engine::verbs_port({.device = kMine});
+    CHECK_FALSE(port.usable);
+    CHECK(refusal() == port.description);
+    return port.description;
+  };
+  {
+    Cables cables = make_cables();
+    const auto transport = [&](ibv_transport_type type) {
+      return listed(cables, [&](fake::DeviceSettings& device) { device.transport = type; });
+    };
+    CHECK_THAT(transport(IBV_TRANSPORT_IWARP),
+               Contains("another transport than InfiniBand or RoCE (iWARP); use udp:ADDRESS"));
+    CHECK_THAT(transport(IBV_TRANSPORT_UNSPECIFIED),
+               Contains("another transport than InfiniBand or RoCE; use udp:ADDRESS"));
+  }
+  {
+    Cables cables = make_cables();
+    CHECK_THAT(listed(cables,
+                      [](fake::DeviceSettings& device) { device.ports[0].has_link_layer = false; }),
+               Contains("link layer is neither Ethernet nor InfiniBand; use udp:ADDRESS"));
+  }
+  Cables cables(Infiniband{}, IBV_MTU_4096);
+  CHECK_THAT(listed(cables, [](fake::DeviceSettings& device) { device.ports[0].lid = 0; }),
+             Contains("the port has no LID") && Contains("have the subnet manager assign it"));
+}
+
 TEST_CASE("verbs NIC: who asks for a port that a device lacks learns which it has") {
   Cables cables = make_cables();
   engine::VerbsNicConfig config = verbs_config(kMine);

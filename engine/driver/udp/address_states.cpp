@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/host/address_states.hpp"
+#include "engine/driver/udp/address_states.hpp"
 
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
