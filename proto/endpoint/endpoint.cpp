@@ -169,7 +169,6 @@ Endpoint::Core::Core(const EndpointConfig& config, std::span<Nic* const> given, 
       burst(nics.size()) {
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
-  const NicLimits& limits = sender.limits();
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;
   const Screen screen{~indices, sessions.name_mask() & ~indices};
   for (const LocalNic& local : nics) {
