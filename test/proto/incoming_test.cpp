@@ -50,8 +50,11 @@ struct Arriving : Sending {
     REQUIRE(peer.receives.table.open(numbers, 0));
   }
   ~Arriving() {
-    incoming.end_session(peer, Status::endpoint_closed, true);
+    if (peer.receives.table.is_open()) end_session(Status::endpoint_closed, true);
     incoming.drop_held(peer);
+  }
+  void end_session(Status status, bool drops_whole) {
+    incoming.end_session(peer, status, drops_whole);
     peer.receives.table.close();
   }
 
@@ -223,7 +226,7 @@ TEST_CASE("incoming: an ended session ends its receives, and leaves whole messag
   at.arrive(0, 0, 10);
   at.arrive(1, 0, 2000);  // half of it
   const bool drops = GENERATE(true, false);
-  at.incoming.end_session(at.peer, Status::peer_timeout, drops);
+  at.end_session(Status::peer_timeout, drops);
   const auto done = at.completions();
   REQUIRE(done.size() == 1);
   CHECK(done.front().status == Status::peer_timeout);

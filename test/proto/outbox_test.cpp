@@ -53,7 +53,7 @@ struct Owing : Sending, Solicitor {
   TouchedPeers touched{peers};
   ControlRoutes routes{turn, sender, paths};
   Outbox outbox{{turn, peers, touched, sender, routes, receive_paths, incoming, allowance, *this},
-                4};
+                8};
   ReceivePath* path = nullptr;
   bool has_room = true;  // for solicitations
   int solicitations = 0;
@@ -264,11 +264,14 @@ TEST_CASE("outbox: a peer whose statuses wait leaves half of the places", "[A10]
   at.first.knows_way = at.second.knows_way = true;
   at.next_turn(milliseconds(100));
   REQUIRE(at.send() == 1);
-  REQUIRE(at.said().statuses.size() == 2);  // of four places
+  REQUIRE(at.said().statuses.size() == 4);  // of eight places
 }
 
 TEST_CASE("outbox: grants and requests leave with the turn, the last grant twice") {
   Owing at;
+  at.arrive(0);  // on its only path
+  at.next_turn(milliseconds(10));
+  REQUIRE(at.send() == 1);
   IncomingMessage& message = at.message(3);
   message.granted = 10;
   at.outbox.add_grant(at.peer, message);

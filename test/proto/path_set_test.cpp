@@ -21,7 +21,8 @@ struct Alone : Sending, PacketOwner, PathUser {
   Senders senders{peers};
   TouchedPeers touched{peers};
   StandingVerdicts verdicts;
-  PathSet paths{{turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
+  PathSet paths{
+      {turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
   std::vector<std::uint32_t> arrived, late, lost;  // messages of the packets
   int announced = 0;
 
@@ -147,7 +148,8 @@ TEST_CASE("path set: what is in flight on a path that goes down is lost") {
   CHECK(at.paths.in_flight() == 0);
   CHECK(path.state == PathState::down);
   CHECK(at.verdicts.at() < kNever);
-  CHECK(at.paths.next_timer(at.peer) == path.probe_at);
+  CHECK(path.probe_at < kNever);
+  CHECK(at.paths.next_timer(at.peer) <= path.probe_at);  // a bridge may be probed first
 }
 
 TEST_CASE("path set: a path comes back once two full probes are answered") {
