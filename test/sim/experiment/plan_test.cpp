@@ -113,7 +113,7 @@ TEST_CASE("plan__no_seed_draws_a_connection_that_is_too_long") {
     return complaint([&](Plan& plan) {
       plan.traffic.generator = "background";
       plan.traffic.numbers = {
-          {"bytes", bytes}, {"load_percent", 40}, {"gbps", 100}, {"duration_us", 500}};
+          {"bytes", bytes}, {"load_percent", 40}, {"gbps", 100}, {"duration_us", 50'000}};
     });
   };
   CHECK(background(1 << 24) == "");
