@@ -44,8 +44,8 @@ std::optional<std::uint32_t> local_size(const char* name, std::uint32_t size) {
               std::to_string(size) + ", a host has 1 to " + std::to_string(size) + " ranks");
 }
 
-// Refuses a job whose processes don't know their ranks. Each would take itself for a launcher, run a
-// job of its own, and report that all is well. WORLD_SIZE without any RANK may be a script's own.
+// Refuses a job whose processes don't know their ranks. Each would take itself for a launcher, run
+// a job of its own, and report that all is well. WORLD_SIZE without any RANK may be a script's own.
 void refuse_size_without_rank() {
   if (variable("HAWSER_SIZE")) throw_missing("HAWSER_RANK", "HAWSER_SIZE");
   if (std::getenv("RANK") != nullptr && variable("WORLD_SIZE")) throw_missing("RANK", "WORLD_SIZE");

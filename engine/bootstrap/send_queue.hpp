@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frames that a connection still has to send. A frame that goes to many connections exists once.
-// The answer to a round is as large as the job, so a copy for each rank would take the square of
-// that.
+// The frames that a connection still has to send. A frame that goes to many connections exists
+// once. The answer to a round is as large as the job, so a copy for each rank would take the square
+// of that.
 #pragma once
 
 #include <cstddef>

@@ -2,9 +2,9 @@
 // What a person sees while ranks run. On a terminal it is a table that is drawn anew, otherwise a
 // line now and then. Notes of what happened stand above it, in order.
 //
-// Writing never blocks, except in the destructor. The reader may be a pager that waits for a key, or
-// a terminal that is held, and the launcher listens to its signals and its ranks meanwhile. Notes
-// wait until the reader goes on; tables and lines of progress are left out.
+// Writing never blocks, except in the destructor. The reader may be a pager that waits for a key,
+// or a terminal that is held, and the launcher listens to its signals and its ranks meanwhile.
+// Notes wait until the reader goes on; tables and lines of progress are left out.
 #pragma once
 
 #include <cstddef>
