@@ -65,6 +65,8 @@ struct TurnResult {
   bool warns = false;       // last_warning() has something that should be known
 };
 
+struct Owners;
+
 class Endpoint {
  public:
   static constexpr std::size_t kMaxNics = 16;
@@ -130,8 +132,9 @@ class Endpoint {
   [[nodiscard]] Status peer_stats(Time now, PeerId peer, PeerStats& stats) const;
 
  private:
-  struct Core;
-  std::unique_ptr<Core> core_;
+  std::unique_ptr<Owners> owners_;  // of the state
+  bool called_to_send_ = false;     // since the last turn, and last for a single packet
+  std::uint32_t last_sent_to_ = ~std::uint32_t{0};  // the place of the last send's peer
 };
 
 }  // namespace hawser::proto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets on the way to their NICs (transmit.cpp).
+// Packets on the way to their NICs (transmitter.cpp).
 #pragma once
 
 #include <array>

@@ -3,23 +3,23 @@
 #include <algorithm>
 #include <optional>
 
-#include "proto/endpoint/core.hpp"
+#include "proto/endpoint/owners.hpp"
 
 namespace hawser::proto {
 
 EndpointStats Endpoint::stats() const {
-  EndpointStats stats = core_->turn.counters;
-  stats.operations_pending = core_->turn.operations.live();
-  stats.packets_in_flight = core_->paths.in_flight();
-  stats.messages_unmatched = core_->descriptors.unmatched();
-  stats.messages_claimed = core_->incoming.claims();
-  stats.sends_unreleased = core_->outgoing.unreleased();
-  stats.buffers_in_use = core_->sender.buffers_in_use();
-  stats.unexpected_bytes_held = core_->incoming.bytes_held();
-  stats.peers_awake = core_->peers.awake();
-  stats.peers_at_rest = core_->peers.at_rest();
+  EndpointStats stats = owners_->turn.counters;
+  stats.operations_pending = owners_->turn.operations.live();
+  stats.packets_in_flight = owners_->paths.in_flight();
+  stats.messages_unmatched = owners_->descriptors.unmatched();
+  stats.messages_claimed = owners_->incoming.claims();
+  stats.sends_unreleased = owners_->outgoing.unreleased();
+  stats.buffers_in_use = owners_->sender.buffers_in_use();
+  stats.unexpected_bytes_held = owners_->incoming.bytes_held();
+  stats.peers_awake = owners_->peers.awake();
+  stats.peers_at_rest = owners_->peers.at_rest();
   auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];
-  for (const LocalNic& local : core_->nics) {
+  for (const LocalNic& local : owners_->nics) {
     stats.host_overruns += local.nic->overruns();
     screened += local.nic->screened();
     const NicDetours detours = local.nic->detours();
@@ -31,7 +31,7 @@ EndpointStats Endpoint::stats() const {
   return stats;
 }
 
-std::size_t Endpoint::verdicts(std::span<Verdict> out) const { return core_->verdicts.told(out); }
+std::size_t Endpoint::verdicts(std::span<Verdict> out) const { return owners_->verdicts.told(out); }
 
 namespace {
 
@@ -49,9 +49,9 @@ std::optional<PathState> testimony(const Path& path, const LocalNic& local) {
 }  // namespace
 
 void Endpoint::nic_stats(std::span<NicStats> out) const {
-  Core& core = *core_;
-  for (std::size_t i = 0; i < std::min(out.size(), core.nics.size()); ++i) {
-    const LocalNic& local = core.nics[i];
+  Owners& owners = *owners_;
+  for (std::size_t i = 0; i < std::min(out.size(), owners.nics.size()); ++i) {
+    const LocalNic& local = owners.nics[i];
     NicStats& stats = out[i];
     stats = NicStats{};
     stats.packets_sent = local.packets_sent;
@@ -64,8 +64,8 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
     stats.overruns = local.nic->overruns();
     std::uint64_t up = 0;
     std::optional<PathState> best;
-    core.peers.for_each_awake([&](Peer& peer) {
-      core.paths.for_each(peer.paths, [&](const Path& path) {
+    owners.peers.for_each_awake([&](Peer& peer) {
+      owners.paths.for_each(peer.paths, [&](const Path& path) {
         if (path.local_nic != i) return;
         if (const auto said = testimony(path, local)) best = std::min(best.value_or(*said), *said);
         stats.bytes_in_flight += path.bytes_in_flight;
@@ -82,17 +82,17 @@ void Endpoint::nic_stats(std::span<NicStats> out) const {
 }
 
 Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
-  Core& core = *core_;
-  const std::uint32_t index = core.peers.index_of(id);
+  Owners& owners = *owners_;
+  const std::uint32_t index = owners.peers.index_of(id);
   if (index == kNoIndex) return Status::unknown_peer;
   stats = PeerStats{};
   stats.peer = id;
   const auto silence = [&](Time last_heard) {
     return static_cast<std::uint64_t>(
-        std::max<std::int64_t>(0, (later(now, core.turn.now()) - last_heard).ns));
+        std::max<std::int64_t>(0, (later(now, owners.turn.now()) - last_heard).ns));
   };
-  if (!core.peers.is_awake(index)) {
-    const RestingPeer& record = core.peers.resting(index);
+  if (!owners.peers.is_awake(index)) {
+    const RestingPeer& record = owners.peers.resting(index);
     stats.endpoint_id = record.remote_id;
     stats.at_rest = true;
     stats.established = record.state == SessionState::ready;
@@ -102,7 +102,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     stats.last_heard_ns_ago = silence(record.last_heard);
     return Status::ok;
   }
-  Peer* peer = &core.peers.at(index);
+  Peer* peer = &owners.peers.at(index);
   stats.endpoint_id = peer->identity.remote_id;
   stats.established = peer->session.state == SessionState::ready;
   stats.failure = peer->session.failure;
@@ -110,7 +110,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.failure_reason = peer->session.failure_reason;
   stats.sends_pending = peer->open_sends;
   stats.last_heard_ns_ago = silence(peer->session.last_heard);
-  core.paths.for_each(peer->paths, [&](const Path& path) {
+  owners.paths.for_each(peer->paths, [&](const Path& path) {
     PathStats out;
     out.slot = path.slot;
     out.generation = path.generation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message that this endpoint sends. Plain data: the rules live in send.cpp and transmit.cpp.
+// A message that this endpoint sends. Plain data: the rules live in send.cpp and transmitter.cpp.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which path of a peer carries the next packets. `choose_path` (proto/endpoint/transmit.cpp)
+// Which path of a peer carries the next packets. `choose_path` (proto/endpoint/transmitter.cpp)
 // offers each path that may carry data, in turn, and takes the best. A policy is a class like these
 // two:
 //

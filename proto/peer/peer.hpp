@@ -2,7 +2,7 @@
 // The state that an endpoint has of one peer: a part for each folder that has rules for it.
 //
 // Plain data: the rules live in the folders path/, message/, session/ and endpoint/. All of it lies
-// in slabs of the Core and is named by index.
+// in the slabs of their owners and is named by index.
 #pragma once
 
 #include <algorithm>
