@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pass of the poll loop, and the timers. Each timer is armed in the file whose head comment
-// names it. `Sessions::rearm` folds those of a peer and its paths into one deadline; messages
-// have heaps of their own. expire_timers fires what is due. Four timers of a peer fire elsewhere: `due.at` in
-// Outbox::send_due, `close_at` in progress_closing, `rest_at` in consider_rest, and `stall_at` in
-// watch_progress.
+// names it. `Sessions::rearm` folds those of a peer and its paths into one deadline; messages have
+// heaps of their own. expire_timers fires what is due. Four timers of a peer fire elsewhere:
+// `due.at` in Outbox::send_due, `close_at` in progress_closing, `rest_at` in consider_rest, and
+// `stall_at` in watch_progress.
 //
 // The first half of a pass reaps, takes NIC events, and receives from every NIC (control before
 // data). The second half expires timers, sends urgent acknowledgements, data, and the
