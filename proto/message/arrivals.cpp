@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incoming messages: a fragment's way from the packet to its place, and the floor. Duplicates are
-// dropped at three levels. A datagram whose path number was seen is dropped by note_arrival
+// dropped at three levels. A datagram whose path number was seen is dropped by ReceivePaths::note
 // (path/receive_paths.cpp). A fragment whose bit is claimed is dropped by take_fragment. A packet
 // of a message that is finished, or below the floor, is dropped by incoming_for or on_granted.
 //
@@ -128,11 +128,11 @@ void Incoming::give_back_unmatched(IncomingMessage& message) {
   descriptors_.give_back(peers_.at(message.peer), std::exchange(message.in_reserve, false));
 }
 
-// Numbers far apart take a block each. A peer that sends such numbers leaves half of all blocks to
-// the others: to their sends, and to new sessions. The floor's block has one of its own, so each
-// number is entered in its turn.
+// Numbers far apart take a block each. A peer that sends such numbers leaves half of the blocks to
+// the others: to their sends, and to new sessions. Blocks withheld for peers at rest don't count.
+// The floor's block has one of its own, so each number is entered in its turn.
 bool Incoming::may_enter(const Peer& peer, std::uint64_t number) const {
-  return !peer.receives.table.needs_block(number) || numbers_.available() > numbers_.capacity() / 2;
+  return !peer.receives.table.needs_block(number) || numbers_.available() > numbers_.size();
 }
 
 IncomingMessage* Incoming::make_incoming(Peer& peer, std::uint64_t number,

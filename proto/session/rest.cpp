@@ -48,10 +48,10 @@ bool fits(const NicAddress& address) {
 
 // Whether an UP path has awaited an answer in vain since `since`. Its timer may never show that:
 // packets sent there for the sake of other paths restart it, and these paths may be quicker.
-bool was_tried_in_vain(PathSet& paths_, Path& path, Time since) {
+bool was_tried_in_vain(PathSet& paths, Path& path, Time since) {
   if (path.unanswered >= kTriedInVain) return true;
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
-    const SentPacket& record = paths_.record(path, n);
+    const SentPacket& record = paths.record(path, n);
     if (record.state == SentPacket::State::in_flight) return record.sent <= since;
   }
   return false;

@@ -323,6 +323,8 @@ bool Sessions::probe_best_path(Peer& peer, bool again) {
   });
   if (best == nullptr || (best->packets_in_flight > 0 && !again)) return false;
   if (paths_.send_probe(peer, *best, false)) paths_.arm_pto(*best);
+  // An UP path whose driver finds no way goes DOWN, as if there were data for it.
+  if (best->state == PathState::up) (void)paths_.has_way(peer, *best);
   return true;
 }
 

@@ -263,7 +263,7 @@ TEST_CASE("older_epochs__a_session_whose_name_went_to_another_process_ends", "[S
   Scene s(State::ready);
   s.peer.end(PacketType::reset, proto::wire::kClosingStaleEpoch);
   s.settle();
-  CHECK(s.stats().failure == Status::peer_restarted);
+  CHECK(s.stats().failure == Status::peer_timeout);
 }
 
 // Two processes with one name and one epoch call the same peer.

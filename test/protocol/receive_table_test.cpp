@@ -375,7 +375,7 @@ TEST_CASE("receive_table__time_passes", "[M31][L4][M28]") {
 TEST_CASE("receive_table__the_session_ends", "[M31][M19]") {
   Row row;
   for (const State state : {State::matched, State::granted}) {
-    at(row, state).ended = "peer_restarted";
+    at(row, state).ended = "peer_timeout";
   }
   check(
       row, true, [](Scene& s) { s.peer.end(proto::wire::PacketType::reset, 0); },

@@ -263,7 +263,7 @@ TEST_CASE("send_table__time_passes", "[M30][M4][M20][T3]") {
 
 TEST_CASE("send_table__the_session_ends", "[M30][M26]") {
   check(
-      each({.ended = "peer_restarted"}), Level::delivered,
+      each({.ended = "peer_timeout"}), Level::delivered,
       [](Scene& s) { s.peer.end(proto::wire::PacketType::reset, 0); },
       [](Scene& s) {
         const Completion& last = s.world().completions(0).back();
