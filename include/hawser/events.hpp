@@ -75,8 +75,7 @@ namespace hawser {
     "give each process its own id, and a restarted process a higher epoch")                        \
   X(gave_up,                                                                                       \
     "the peer lives, but has given up this session: most likely it did not hear this endpoint "    \
-    "for "                                                                                         \
-    "its peer_timeout")
+    "for its peer_timeout")
 
 enum class Reason : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

@@ -35,6 +35,7 @@ void UdpLook::add(UdpNic& nic) {
 }
 
 void UdpLook::follow_host() {
+  const CancellationHold hold;
   follow_at_ = now_ + kFollowInterval;
   follow_addresses();
   if (now_ < follow_routes_at_) return;

@@ -60,7 +60,7 @@ void refuse_socket(const std::string& name, int error) {
           "that hold ports (`ss -u`)";
       break;
     case EMFILE:
-      reason = "this process has too many files open; raise its limit (ulimit -n)";
+      reason = "too many files open; raise this process's limit of open files (ulimit -n)";
       break;
     case ENFILE: reason = "the host has too many files open; raise fs.file-max"; break;
     case EACCES:

@@ -109,7 +109,9 @@ ibv_context* ibv_open_device(ibv_device* which) {
   }
   auto made = std::make_unique<Context>();
   made->device = static_cast<Device*>(which);
-  which->transport_type = made->device->settings.transport;
+  // Threads of NICs on this device read it at any time, so it is written only if a test changed it.
+  const ibv_transport_type transport = made->device->settings.transport;
+  if (which->transport_type != transport) which->transport_type = transport;
   made->sz = sizeof(verbs_context);
   made->query_port = query_port;
   ibv_context& base = made->context;
