@@ -113,7 +113,7 @@ TEST_CASE("agreement: a wrong message is found behind early and good ones") {
 TEST_CASE("agreement: a rank that is done and still awaited disagrees") {
   Member member;
   (void)member.agreement.start();
-  const std::vector<Agreement::Running> running{{0, kMine, 1}};
+  const std::vector<Agreement::Running> running{{0, kMine, 1u}};
   CHECK_FALSE(member.agreement.look(member.channel, running));
   CHECK_FALSE(member.agreement.look(member.channel, running));
   REQUIRE(member.store.sent.size() == 1);  // one query at a time
@@ -133,12 +133,12 @@ TEST_CASE("agreement: a rank that is done and still awaited disagrees") {
     CHECK(found->rank == 1);
   }
   SECTION("its message has come and another is missing") {
-    const std::vector<Agreement::Running> later{{0, kMine, 2}};
+    const std::vector<Agreement::Running> later{{0, kMine, 2u}};
     CHECK_FALSE(member.agreement.look(member.channel, later));
     CHECK(member.store.sent.back().peer == member.peers[2]);
   }
   SECTION("the next collective awaits it") {
-    const std::vector<Agreement::Running> next{{0, kMine, {}}, {1, kMine, 1}};
+    const std::vector<Agreement::Running> next{{0, kMine, {}}, {1, kMine, 1u}};
     CHECK_FALSE(member.agreement.look(member.channel, next));
     CHECK(member.store.sent.back().tag == coll::control_tag(kId, Control::query, 1));
   }
