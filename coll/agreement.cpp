@@ -25,11 +25,6 @@ const Agreement::Running* find(std::span<const Agreement::Running> running,
 
 }  // namespace
 
-std::uint32_t Agreement::start(std::uint64_t signature) noexcept {
-  history_[next_ % kHistory] = signature;
-  return next_++;
-}
-
 // Sequence numbers wrap.
 bool Agreement::is_early(std::uint32_t sequence) const noexcept {
   return static_cast<std::int32_t>(sequence - next_) >= 0;
@@ -110,8 +105,7 @@ std::optional<Agreement::Disagreement> Agreement::on_arrival(const Channel& chan
   if (const Running* const own = find(running, about.sequence)) {
     return own->signature == completion.immediate ? std::nullopt : std::optional(about);
   }
-  const bool is_known = next_ - about.sequence <= kHistory;
-  if (is_known && history_[about.sequence % kHistory] != completion.immediate) return about;
+  // It is complete here, so nothing more will come, whatever it was.
   if (answers_ < kMostAnswers) {
     send(channel, Kind::answer, completion.peer, {about.sequence, completion.immediate, {}});
   }

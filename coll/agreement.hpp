@@ -16,8 +16,6 @@
 // disagrees. Queries and answers are empty. They arrive where abort messages do.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -40,7 +38,7 @@ class Agreement {
   };
 
   // The next collective starts here. Returns its sequence number.
-  std::uint32_t start(std::uint64_t signature) noexcept;
+  std::uint32_t start() noexcept { return next_++; }
 
   // Both functions want all running collectives, oldest first, and return what they have found.
   [[nodiscard]] std::optional<Disagreement> look(const Channel& channel,
@@ -56,7 +54,6 @@ class Agreement {
 
  private:
   enum class Kind : std::uint8_t { query, answer };
-  static constexpr std::size_t kHistory = 64;
   // Answers in flight at once. More queries go unanswered: they come again.
   static constexpr std::uint32_t kMostAnswers = 4;
 
@@ -71,8 +68,6 @@ class Agreement {
   [[nodiscard]] PeerId next_peer(const Channel& channel) noexcept;
   void send(const Channel& channel, Kind kind, PeerId to, const Running& about);
 
-  // The signatures of the latest collectives that have started, by sequence.
-  std::array<std::uint64_t, kHistory> history_{};
   std::uint32_t next_ = 0;  // sequence
   std::uint32_t queries_ = 0;
   std::uint32_t answers_ = 0;

@@ -79,7 +79,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   slot.finished = false;
   slot.execution.prepare({.rank = channel_.rank,
                           .slot = index,
-                          .sequence = agreement_.start(signature.hash()),
+                          .sequence = agreement_.start(),
                           .first_group = next_group_,
                           .signature = signature.hash(),
                           .collective = signature.collective,
