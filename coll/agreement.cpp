@@ -84,7 +84,9 @@ std::optional<Agreement::Disagreement> Agreement::ask(const Channel& channel,
   const auto oldest = std::find_if(running.begin(), running.end(),
                                    [](const Running& one) { return one.awaits.has_value(); });
   if (oldest == running.end()) return std::nullopt;
-  if (suspect_ && suspect_->sequence == oldest->sequence && suspect_->rank == *oldest->awaits) {
+  // Another message may have got its receive only now, so its completion may still be on its way.
+  if (suspect_ && suspect_->sequence == oldest->sequence && suspect_->rank == *oldest->awaits &&
+      asked_ == oldest->message) {
     return suspect_;
   }
   if (queries_ == 0) send(channel, Kind::query, channel.peers[*oldest->awaits], *oldest);
@@ -125,7 +127,11 @@ void Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running
                            .user_data = channel.route | mark.pack(),
                            .owner = ChannelOwner::collectives},
                           operation);
-  if (status == Status::ok) ++(kind == Kind::query ? queries_ : answers_);
+  if (status != Status::ok) return;
+  ++(kind == Kind::query ? queries_ : answers_);
+  if (kind == Kind::answer) return;
+  asked_ = about.message;
+  suspect_.reset();
 }
 
 void Agreement::on_sent(const Completion& completion) noexcept {

@@ -165,7 +165,11 @@ std::span<const Agreement::Running> CommunicatorState::running() {
   running_.clear();
   for (const std::uint32_t index : line_) {
     const Execution& one = slots_[index].execution;
-    running_.push_back({one.sequence(), one.signature(), one.awaited()});
+    running_.push_back({.sequence = one.sequence(), .signature = one.signature()});
+    if (const auto awaited = one.awaited()) {
+      running_.back().awaits = awaited->sender;
+      running_.back().message = awaited->message;
+    }
   }
   return running_;
 }

@@ -137,6 +137,13 @@ TEST_CASE("agreement: a rank that is done and still awaited disagrees") {
     CHECK_FALSE(member.agreement.look(member.channel, later));
     CHECK(member.store.sent.back().peer == member.peers[2]);
   }
+  SECTION("its message has come and its next one is missing") {
+    const std::vector<Agreement::Running> later{{0, kMine, 1u, 5}};
+    CHECK_FALSE(member.agreement.look(member.channel, later));
+    CHECK(member.store.sent.size() == 2);
+    CHECK_FALSE(member.agreement.on_arrival(member.channel, done, later));
+    CHECK(member.agreement.look(member.channel, later));
+  }
   SECTION("the next collective awaits it") {
     const std::vector<Agreement::Running> next{{0, kMine, {}}, {1, kMine, 1u}};
     CHECK_FALSE(member.agreement.look(member.channel, next));
