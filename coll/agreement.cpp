@@ -25,11 +25,6 @@ const Agreement::Running* find(std::span<const Agreement::Running> running,
 
 }  // namespace
 
-std::uint32_t Agreement::start(std::uint64_t signature) noexcept {
-  history_[next_ % kHistory] = signature;
-  return next_++;
-}
-
 // Sequence numbers wrap.
 bool Agreement::is_early(std::uint32_t sequence) const noexcept {
   return static_cast<std::int32_t>(sequence - next_) >= 0;
@@ -89,7 +84,9 @@ std::optional<Agreement::Disagreement> Agreement::ask(const Channel& channel,
   const auto oldest = std::find_if(running.begin(), running.end(),
                                    [](const Running& one) { return one.awaits.has_value(); });
   if (oldest == running.end()) return std::nullopt;
-  if (suspect_ && suspect_->sequence == oldest->sequence && suspect_->rank == *oldest->awaits) {
+  // Another message may have got its receive only now, so its completion may still be on its way.
+  if (suspect_ && suspect_->sequence == oldest->sequence && suspect_->rank == *oldest->awaits &&
+      asked_ == oldest->message) {
     return suspect_;
   }
   if (queries_ == 0) send(channel, Kind::query, channel.peers[*oldest->awaits], *oldest);
@@ -110,8 +107,7 @@ std::optional<Agreement::Disagreement> Agreement::on_arrival(const Channel& chan
   if (const Running* const own = find(running, about.sequence)) {
     return own->signature == completion.immediate ? std::nullopt : std::optional(about);
   }
-  const bool is_known = next_ - about.sequence <= kHistory;
-  if (is_known && history_[about.sequence % kHistory] != completion.immediate) return about;
+  // It is complete here, so nothing more will come, whatever it was.
   if (answers_ < kMostAnswers) {
     send(channel, Kind::answer, completion.peer, {about.sequence, completion.immediate, {}});
   }
@@ -131,7 +127,11 @@ void Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running
                            .user_data = channel.route | mark.pack(),
                            .owner = ChannelOwner::collectives},
                           operation);
-  if (status == Status::ok) ++(kind == Kind::query ? queries_ : answers_);
+  if (status != Status::ok) return;
+  ++(kind == Kind::query ? queries_ : answers_);
+  if (kind == Kind::answer) return;
+  asked_ = about.message;
+  suspect_.reset();
 }
 
 void Agreement::on_sent(const Completion& completion) noexcept {

@@ -9,15 +9,14 @@
 // 1. It probes for unmatched messages. A message is early if this rank has not started its
 //    collective yet. Otherwise it must belong to a running collective, with the same signature.
 // 2. If the oldest collective awaits a message, it sends its sender a query with the signature.
-//    The asked rank compares that with what it has started itself. If it has sent all its messages,
-//    it answers that it is done. A message that is still missing at the next look never comes.
+//    While the collective runs at the asked rank, that rank compares the signatures. Once it is
+//    complete there, that rank answers that it is done. If the message that was missing before the
+//    query is still missing at a look after the answer, it never comes.
 //
 // Waits point to earlier entries of the common order, so some rank of those that wait asks one that
 // disagrees. Queries and answers are empty. They arrive where abort messages do.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,6 +32,7 @@ class Agreement {
     std::uint32_t sequence = 0;
     std::uint64_t signature = 0;
     std::optional<Rank> awaits{};  // the sender of the first message that is missing
+    std::uint64_t message = 0;     // its place among the messages that the collective receives
   };
   struct Disagreement {
     std::uint32_t sequence = 0;
@@ -40,7 +40,7 @@ class Agreement {
   };
 
   // The next collective starts here. Returns its sequence number.
-  std::uint32_t start(std::uint64_t signature) noexcept;
+  std::uint32_t start() noexcept { return next_++; }
 
   // Both functions want all running collectives, oldest first, and return what they have found.
   [[nodiscard]] std::optional<Disagreement> look(const Channel& channel,
@@ -56,7 +56,6 @@ class Agreement {
 
  private:
   enum class Kind : std::uint8_t { query, answer };
-  static constexpr std::size_t kHistory = 64;
   // Answers in flight at once. More queries go unanswered: they come again.
   static constexpr std::uint32_t kMostAnswers = 4;
 
@@ -71,14 +70,13 @@ class Agreement {
   [[nodiscard]] PeerId next_peer(const Channel& channel) noexcept;
   void send(const Channel& channel, Kind kind, PeerId to, const Running& about);
 
-  // The signatures of the latest collectives that have started, by sequence.
-  std::array<std::uint64_t, kHistory> history_{};
   std::uint32_t next_ = 0;  // sequence
   std::uint32_t queries_ = 0;
   std::uint32_t answers_ = 0;
   std::uint32_t looks_ = 0;
   Rank looked_at_ = 0;
-  std::optional<Disagreement> suspect_;  // answered that it is done
+  std::uint64_t asked_ = 0;              // Running::message of the latest query
+  std::optional<Disagreement> suspect_;  // answered since then that it is done
 };
 
 }  // namespace hawser::coll

@@ -59,15 +59,17 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
   if (const Status status = state_->admit(); status != Status::ok) return status;
   const CommunicatorOptions& options = state_->options();
   const std::uint64_t bytes = count * size_of(type);
+  if (ranks() == 1 || bytes == 0) {
+    copy(out, in, bytes);
+    state_->skip();
+    request = {};
+    return Status::ok;
+  }
   const Signature signature{.collective = Collective::all_reduce,
                             .type = type,
                             .op = op,
                             .count = count,
                             .options = digest(options)};
-  if (ranks() == 1 || bytes == 0) {
-    copy(out, in, bytes);
-    return skip(signature, request);
-  }
   const auto* from = static_cast<const std::byte*>(in);
   auto* to = static_cast<std::byte*>(out);
   if (bytes <= options.small_bytes) {
@@ -98,28 +100,30 @@ Status Communicator::reduce(const void* in, void* out, std::uint64_t count, Data
                             ReduceOp op, Rank root, Request& request) {
   if (count > kMaxBufferBytes / size_of(type) || root >= ranks()) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || count == 0) {
+    copy(out, in, count * size_of(type));
+    state_->skip();
+    request = {};
+    return Status::ok;
+  }
   const CommunicatorOptions& options = state_->options();
-  const Signature signature{.collective = Collective::all_reduce,
+  request = state_->launch({.collective = Collective::all_reduce,
                             .type = type,
                             .op = op,
                             .root = root,
                             .to_root = true,
                             .count = count,
-                            .options = digest(options)};
-  if (ranks() == 1 || count == 0) {
-    copy(out, in, count * size_of(type));
-    return skip(signature, request);
-  }
-  request = state_->launch(signature, ReducePlan({.rank = rank(),
-                                                  .ranks = ranks(),
-                                                  .root = root,
-                                                  .count = count,
-                                                  .type = type,
-                                                  .op = op,
-                                                  .in = static_cast<const std::byte*>(in),
-                                                  .out = static_cast<std::byte*>(out),
-                                                  .chunk_bytes = options.chunk_bytes,
-                                                  .depth = options.pipeline}));
+                            .options = digest(options)},
+                           ReducePlan({.rank = rank(),
+                                       .ranks = ranks(),
+                                       .root = root,
+                                       .count = count,
+                                       .type = type,
+                                       .op = op,
+                                       .in = static_cast<const std::byte*>(in),
+                                       .out = static_cast<std::byte*>(out),
+                                       .chunk_bytes = options.chunk_bytes,
+                                       .depth = options.pipeline}));
   return Status::ok;
 }
 
@@ -127,70 +131,76 @@ Status Communicator::reduce_scatter(const void* in, void* out, std::uint64_t cou
                                     ReduceOp op, Request& request) {
   if (count > kMaxBufferBytes / size_of(type) / ranks()) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || count == 0) {
+    copy(out, in, count * size_of(type));
+    state_->skip();
+    request = {};
+    return Status::ok;
+  }
   const CommunicatorOptions& options = state_->options();
-  const Signature signature{.collective = Collective::reduce_scatter,
+  request = state_->launch({.collective = Collective::reduce_scatter,
                             .type = type,
                             .op = op,
                             .count = count,
-                            .options = digest(options)};
-  if (ranks() == 1 || count == 0) {
-    copy(out, in, count * size_of(type));
-    return skip(signature, request);
-  }
-  request = state_->launch(signature, RingPlan({.collective = Collective::reduce_scatter,
-                                                .rank = rank(),
-                                                .ranks = ranks(),
-                                                .count = count,
-                                                .element_bytes = size_of(type),
-                                                .type = type,
-                                                .op = op,
-                                                .in = static_cast<const std::byte*>(in),
-                                                .out = static_cast<std::byte*>(out),
-                                                .chunk_bytes = options.chunk_bytes,
-                                                .depth = options.pipeline}));
+                            .options = digest(options)},
+                           RingPlan({.collective = Collective::reduce_scatter,
+                                     .rank = rank(),
+                                     .ranks = ranks(),
+                                     .count = count,
+                                     .element_bytes = size_of(type),
+                                     .type = type,
+                                     .op = op,
+                                     .in = static_cast<const std::byte*>(in),
+                                     .out = static_cast<std::byte*>(out),
+                                     .chunk_bytes = options.chunk_bytes,
+                                     .depth = options.pipeline}));
   return Status::ok;
 }
 
 Status Communicator::all_gather(const void* in, void* out, std::uint64_t bytes, Request& request) {
   if (bytes > kMaxBufferBytes / ranks()) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
-  const CommunicatorOptions& options = state_->options();
-  const Signature signature{
-      .collective = Collective::all_gather, .count = bytes, .options = digest(options)};
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
-    return skip(signature, request);
+    state_->skip();
+    request = {};
+    return Status::ok;
   }
-  request = state_->launch(signature, RingPlan({.collective = Collective::all_gather,
-                                                .rank = rank(),
-                                                .ranks = ranks(),
-                                                .count = bytes,
-                                                .in = static_cast<const std::byte*>(in),
-                                                .out = static_cast<std::byte*>(out),
-                                                .chunk_bytes = options.chunk_bytes,
-                                                .depth = options.pipeline}));
+  const CommunicatorOptions& options = state_->options();
+  request = state_->launch(
+      {.collective = Collective::all_gather, .count = bytes, .options = digest(options)},
+      RingPlan({.collective = Collective::all_gather,
+                .rank = rank(),
+                .ranks = ranks(),
+                .count = bytes,
+                .in = static_cast<const std::byte*>(in),
+                .out = static_cast<std::byte*>(out),
+                .chunk_bytes = options.chunk_bytes,
+                .depth = options.pipeline}));
   return Status::ok;
 }
 
 Status Communicator::all_to_all(const void* in, void* out, std::uint64_t bytes, Request& request) {
   if (bytes > kMaxMessageBytes) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
-  const CommunicatorOptions& options = state_->options();
-  const Signature signature{.collective = Collective::all_to_all,
-                            .in_place = in == out,
-                            .count = bytes,
-                            .options = digest(options)};
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
-    return skip(signature, request);
+    state_->skip();
+    request = {};
+    return Status::ok;
   }
-  request = state_->launch(signature, ExchangePlan({.rank = rank(),
-                                                    .ranks = ranks(),
-                                                    .in = static_cast<const std::byte*>(in),
-                                                    .out = static_cast<std::byte*>(out),
-                                                    .block_bytes = bytes,
-                                                    .chunk_bytes = options.chunk_bytes,
-                                                    .depth = options.pipeline}));
+  const CommunicatorOptions& options = state_->options();
+  request = state_->launch({.collective = Collective::all_to_all,
+                            .in_place = in == out,
+                            .count = bytes,
+                            .options = digest(options)},
+                           ExchangePlan({.rank = rank(),
+                                         .ranks = ranks(),
+                                         .in = static_cast<const std::byte*>(in),
+                                         .out = static_cast<std::byte*>(out),
+                                         .block_bytes = bytes,
+                                         .chunk_bytes = options.chunk_bytes,
+                                         .depth = options.pipeline}));
   return Status::ok;
 }
 
@@ -203,56 +213,60 @@ Status Communicator::all_to_all_v(const void* in, std::span<const Segment> to, v
   if (std::any_of(to.begin(), to.end(), too_long)) return Status::invalid_argument;
   if (std::any_of(from.begin(), from.end(), too_long)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
-  const CommunicatorOptions& options = state_->options();
-  const Signature signature{.collective = Collective::all_to_all, .options = digest(options)};
   // Even if all lengths here are 0, other ranks may exchange data. Only a single rank needs no
   // plan.
   if (ranks() == 1) {
     copy(static_cast<std::byte*>(out) + from[0].offset,
          static_cast<const std::byte*>(in) + to[0].offset, to[0].bytes);
-    return skip(signature, request);
+    state_->skip();
+    request = {};
+    return Status::ok;
   }
-  request = state_->launch(signature, ExchangePlan({.rank = rank(),
-                                                    .ranks = ranks(),
-                                                    .in = static_cast<const std::byte*>(in),
-                                                    .out = static_cast<std::byte*>(out),
-                                                    .to = to,
-                                                    .from = from,
-                                                    .chunk_bytes = options.chunk_bytes,
-                                                    .depth = options.pipeline}));
+  const CommunicatorOptions& options = state_->options();
+  request = state_->launch({.collective = Collective::all_to_all, .options = digest(options)},
+                           ExchangePlan({.rank = rank(),
+                                         .ranks = ranks(),
+                                         .in = static_cast<const std::byte*>(in),
+                                         .out = static_cast<std::byte*>(out),
+                                         .to = to,
+                                         .from = from,
+                                         .chunk_bytes = options.chunk_bytes,
+                                         .depth = options.pipeline}));
   return Status::ok;
 }
 
 Status Communicator::broadcast(void* data, std::uint64_t bytes, Rank root, Request& request) {
   if (bytes > kMaxBufferBytes || root >= ranks()) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || bytes == 0) {
+    state_->skip();
+    request = {};
+    return Status::ok;
+  }
   const CommunicatorOptions& options = state_->options();
-  const Signature signature{.collective = Collective::broadcast,
+  request = state_->launch({.collective = Collective::broadcast,
                             .root = root,
                             .count = bytes,
-                            .options = digest(options)};
-  if (ranks() == 1 || bytes == 0) return skip(signature, request);
-  request = state_->launch(signature, BroadcastPlan({.rank = rank(),
-                                                     .ranks = ranks(),
-                                                     .root = root,
-                                                     .data = static_cast<std::byte*>(data),
-                                                     .bytes = bytes,
-                                                     .chunk_bytes = options.chunk_bytes}));
+                            .options = digest(options)},
+                           BroadcastPlan({.rank = rank(),
+                                          .ranks = ranks(),
+                                          .root = root,
+                                          .data = static_cast<std::byte*>(data),
+                                          .bytes = bytes,
+                                          .chunk_bytes = options.chunk_bytes}));
   return Status::ok;
 }
 
 Status Communicator::barrier(Request& request) {
   if (const Status status = state_->admit(); status != Status::ok) return status;
-  const Signature signature{.collective = Collective::barrier,
-                            .options = digest(state_->options())};
-  if (ranks() == 1) return skip(signature, request);
-  request = state_->launch(signature, BarrierPlan(rank(), ranks()));
-  return Status::ok;
-}
-
-Status Communicator::skip(const Signature& signature, Request& request) {
-  state_->skip(signature);
-  request = {};
+  if (ranks() == 1) {
+    state_->skip();
+    request = {};
+    return Status::ok;
+  }
+  request =
+      state_->launch({.collective = Collective::barrier, .options = digest(state_->options())},
+                     BarrierPlan(rank(), ranks()));
   return Status::ok;
 }
 

@@ -133,9 +133,6 @@ class Communicator {
   [[nodiscard]] bool idle() const noexcept;
 
  private:
-  // Completes a collective at once that needs no messages.
-  Status skip(const Signature& signature, Request& request);
-
   CompletionRouter& router_;
   std::unique_ptr<CommunicatorState> state_;
 };

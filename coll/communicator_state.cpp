@@ -79,7 +79,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   slot.finished = false;
   slot.execution.prepare({.rank = channel_.rank,
                           .slot = index,
-                          .sequence = agreement_.start(signature.hash()),
+                          .sequence = agreement_.start(),
                           .first_group = next_group_,
                           .signature = signature.hash(),
                           .collective = signature.collective,
@@ -165,7 +165,11 @@ std::span<const Agreement::Running> CommunicatorState::running() {
   running_.clear();
   for (const std::uint32_t index : line_) {
     const Execution& one = slots_[index].execution;
-    running_.push_back({one.sequence(), one.signature(), one.awaited()});
+    running_.push_back({.sequence = one.sequence(), .signature = one.signature()});
+    if (const auto awaited = one.awaited()) {
+      running_.back().awaits = awaited->sender;
+      running_.back().message = awaited->message;
+    }
   }
   return running_;
 }

@@ -31,7 +31,7 @@ class CommunicatorState final : public Route {
   // Requires ok from admit. Puts the plan in line.
   [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan);
   // Requires ok from admit. Counts a collective that needs no messages at any rank.
-  void skip(const Signature& signature) noexcept { (void)agreement_.start(signature.hash()); }
+  void skip() noexcept { (void)agreement_.start(); }
 
   [[nodiscard]] Status test(const Request& request) const noexcept;
   [[nodiscard]] bool released(const Request& request) const noexcept;

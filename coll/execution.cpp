@@ -92,10 +92,10 @@ Mark Execution::mark(Mark::Kind kind, std::uint64_t index) const noexcept {
           .index = static_cast<std::uint32_t>(index & (kMaxWindow - 1))};
 }
 
-std::optional<Rank> Execution::awaited() const noexcept {
+std::optional<Execution::Awaited> Execution::awaited() const noexcept {
   const std::uint64_t end = std::min(receives_.total, receives_.base + window_);
   for (std::uint64_t i = receives_.base; i < end; ++i) {
-    if ((receives_.posted & bit(i)) != 0) return plan().receive(i).peer;
+    if ((receives_.posted & bit(i)) != 0) return Awaited{plan().receive(i).peer, i};
   }
   return std::nullopt;
 }

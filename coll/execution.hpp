@@ -45,6 +45,11 @@ class Execution {
     bool to_root = false;
   };
 
+  struct Awaited {
+    Rank sender = 0;
+    std::uint64_t message = 0;  // its place among the messages that the plan receives
+  };
+
   // `window` is 1 to kMaxWindow. Nothing runs before `begin`.
   void prepare(const Identity& identity, const AnyPlan& plan, std::uint32_t window);
   void begin(std::byte* scratch);
@@ -62,8 +67,8 @@ class Execution {
   // communicator is gone.
   void cancel_operations(const Channel& channel);
 
-  // The sender of the first message that is missing. Nullopt if no receive waits for a message.
-  [[nodiscard]] std::optional<Rank> awaited() const noexcept;
+  // The first message that is missing. Nullopt if no receive waits for a message.
+  [[nodiscard]] std::optional<Awaited> awaited() const noexcept;
   [[nodiscard]] std::uint32_t sequence() const noexcept { return identity_.sequence; }
   [[nodiscard]] std::uint64_t signature() const noexcept { return identity_.signature; }
 
