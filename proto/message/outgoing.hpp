@@ -92,6 +92,8 @@ class Outgoing final : public PacketOwner {
 
   // ---- what the peer says
   void on_status(Peer& peer, const wire::StatusView& view);
+  // The same from a CLOSE, which nothing follows: each of its statuses counts.
+  void on_final_status(Peer& peer, const wire::StatusView& view);
   void on_grant(Peer& peer, const wire::GrantBlock& grant);
   void on_request(Peer& peer, const wire::RequestView& request);
 
@@ -173,6 +175,7 @@ class Outgoing final : public PacketOwner {
   void complete_send(const OutgoingMessage& message, bool released);
   void release_send(OutgoingMessage& message);
   void advance_floor(Peer& peer);
+  void apply_statuses(Peer& peer, const wire::StatusView& view, std::uint64_t left);
   void apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status);
   void queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragment, SentPacket* record);
   void drop_retransmit(PeerSends& sends, std::uint32_t entry) {

@@ -238,7 +238,15 @@ constexpr std::uint64_t kMostStatuses = 4 * wire::kMaxStatusRun;
 }  // namespace
 
 void Outgoing::on_status(Peer& peer, const wire::StatusView& view) {
-  std::uint64_t left = kMostStatuses;
+  apply_statuses(peer, view, kMostStatuses);
+}
+
+void Outgoing::on_final_status(Peer& peer, const wire::StatusView& view) {
+  apply_statuses(peer, view, ~std::uint64_t{0});
+}
+
+// `left`: how many numbers the statuses may name.
+void Outgoing::apply_statuses(Peer& peer, const wire::StatusView& view, std::uint64_t left) {
   for (const wire::StatusEntry& entry : view.entries) {
     if (entry.run > left) break;
     left -= entry.run;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/message/outgoing.hpp"
 
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
 #include <span>
@@ -159,6 +160,24 @@ TEST_CASE("outgoing: a status of what was never sent is refused") {
   at.say(0, MessageStatus::delivered, 2);
   CHECK(at.completions().empty());
   CHECK(at.turn.counters.drops[static_cast<std::size_t>(DropReason::bad_field)] == 1);
+}
+
+TEST_CASE("outgoing: a packet names so many statuses, but those of a CLOSE all count") {
+  Messages at;
+  at.peer.sends.next_number = 20'000;
+  at.post(1000);
+  std::vector<wire::StatusEntry> entries;
+  for (std::uint32_t from = 0; from <= 20'000; from += wire::kMaxStatusRun) {
+    wire::StatusEntry& entry = entries.emplace_back();
+    entry.message = from;
+    entry.status = MessageStatus::delivered;
+    entry.run = static_cast<std::uint16_t>(std::min(wire::kMaxStatusRun + 0u, 20'001 - from));
+  }
+  at.outgoing.on_status(at.peer, {entries});
+  CHECK(at.completions().empty());
+  at.outgoing.on_final_status(at.peer, {entries});
+  REQUIRE(at.completions().size() == 1);
+  CHECK(at.turn.counters.drops[static_cast<std::size_t>(DropReason::bad_field)] == 0);
 }
 
 TEST_CASE("outgoing: a question goes out at its time, and backs off") {
