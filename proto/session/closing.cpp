@@ -157,7 +157,8 @@ void Sessions::on_close(Peer& peer, const wire::PacketView& packet) {
     peer.session.last_heard = turn_.now();
     const wire::ClosingPart& said = *packet.closing;
     if (said.part >= PeerHandshake::kMaxCloseParts) return reporter_.drop(DropReason::bad_field);
-    packet.blocks.visit([&](const wire::StatusView& view) { outgoing_.on_final_status(peer, view); });
+    packet.blocks.visit(
+        [&](const wire::StatusView& view) { outgoing_.on_final_status(peer, view); });
     peer.handshake.close_parts[said.part / 64] |= std::uint64_t{1} << (said.part % 64);
     if ((said.flags & wire::kClosingLast) != 0) {
       peer.handshake.close_part_count = static_cast<std::uint8_t>(said.part + 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file defines the headers and blocks of packets: structs, constants, and the tables of packet
 // types and blocks. `parse` (parse.cpp) validates all that needs no state. receive_packet
-// (endpoint/receiver.cpp) then checks the token. The function that applies a header or block checks its
-// MAC, if it has one, and its numbers against the session.
+// (endpoint/receiver.cpp) then checks the token. The function that applies a header or block checks
+// its MAC, if it has one, and its numbers against the session.
 //
 // The specification is docs/internals/protocol.md. §3 and §4 draw the headers, §5 the blocks, §6
 // the session headers. It gives the reason for every field. The structs here are those drawings,

@@ -19,7 +19,8 @@ struct Court : Sending, PacketOwner, PathUser {
   Senders senders{peers};
   TouchedPeers touched{peers};
   StandingVerdicts verdicts;
-  PathSet paths{{turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
+  PathSet paths{
+      {turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
   PathJudge court{turn, peers, paths, sender.nics(), verdicts};
 
   Court() {
