@@ -188,6 +188,7 @@ void from_json(const json& in, RankResult& result) {
   }
   if (in.contains("failure")) result.failure = failure_from(in.at("failure"));
 }
+
 std::string to_lines(const RankMessage& message) {
   std::string lines;
   json out = json::object();
