@@ -99,7 +99,8 @@ class Search {
 
  private:
   void start(const std::vector<bootstrap::Endpoint>& endpoints) {
-    const bool asks = meeting_.nonce != 0 || endpoints.size() > 1;
+    // A name may lead to other programs: a predecessor's address, or a proxy that accepts anything.
+    const bool asks = meeting_.nonce != 0 || has_names_ || endpoints.size() > 1;
     race_.emplace(endpoints, asks, meeting_.nonce);
     known_ = texts_of(endpoints);
   }

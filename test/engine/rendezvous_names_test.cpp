@@ -111,6 +111,16 @@ TEST_CASE("Rendezvous__a_name_that_moves_is_resolved_again") {
   rank.barrier(kHangLimitMs);
 }
 
+TEST_CASE("Rendezvous__a_name_that_leads_to_another_program_is_resolved_again") {
+  const RendezvousServer server("127.0.0.1:0", 1);
+  const std::uint16_t port = bootstrap::port_of(bootstrap::resolve(server.address()).front());
+  // The kernel accepts connections there, and nobody answers.
+  const Descriptor other = bootstrap::listen_at("127.0.0.9:" + std::to_string(port), 0);
+  name_server().answer({"127.0.0.9", "127.0.0.1"});
+  Rendezvous rank(at(port), 0, 1, kHangLimitMs);
+  rank.barrier(kHangLimitMs);
+}
+
 TEST_CASE("Rendezvous__a_name_that_is_forgotten_keeps_its_last_address") {
   std::string address;
   {

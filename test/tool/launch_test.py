@@ -283,7 +283,7 @@ def a_rank_without_its_number_is_no_job_of_its_own():
 def a_name_that_is_never_known():
     for rank in ("0", "1"):
         begun = time.monotonic()
-        process = start(SMALL + ["--timeout", "2"], env=environment(
+        process = start(SMALL + ["--timeout", "8"], env=environment(  # a dead name server takes 15 s
             HAWSER_RANK=rank, HAWSER_SIZE="2", HAWSER_RENDEZVOUS="no-such-host.invalid:29400"))
         status, output = finish(process)
         check(status == 2 and "host no-such-host.invalid is not known" in output, f"{rank}: {status}\n{output}")
