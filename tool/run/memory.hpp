@@ -29,7 +29,8 @@ struct ProcessLimits {
 // reserved, used or not.
 struct MemoryRoom {
   std::uint64_t host_bytes = kUnknownMemory;     // for all together
-  std::uint64_t process_bytes = kUnknownMemory;  // for each of them
+  std::uint64_t process_bytes = kUnknownMemory;  // for each of them, beyond what it has
+  std::uint64_t limit_bytes = kUnknownMemory;    // for each of them, with what it has
 };
 [[nodiscard]] MemoryRoom memory_room();
 

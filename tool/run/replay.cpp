@@ -13,7 +13,9 @@ namespace {
 
 // Enough for a step of GPT-2 in one batch, so that its buckets follow each other without pause.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{640} << 20;
-// An engine reserves memory for all its limits at the start. These estimates are on the safe side.
+// What a process has before its engine starts. Like all these estimates it is on the safe side.
+constexpr std::uint64_t kProgramBytes = 100'000'000;
+// An engine reserves memory for all its limits at the start.
 constexpr std::uint64_t kEngineReserves = 120'000'000;
 constexpr std::uint64_t kNicReserves = 12'000'000;           // for what it receives
 constexpr std::uint64_t kFaultsReserve = 72'000'000;         // at a NIC, for packets held back
@@ -53,8 +55,9 @@ std::uint64_t batch_budget(const RunOptions& options, const Schedule& schedule,
                            const MemoryRoom& room, std::uint32_t local_ranks) {
   // Half of the available memory: engines and the kernel's socket buffers need the rest.
   const std::uint64_t share = room.host_bytes / local_ranks / 2;
-  const std::uint64_t reserved = reserved_bytes(options, schedule);
-  const std::uint64_t left = room.process_bytes - std::min(room.process_bytes, reserved);
+  // All ranks must make the same batches, so what this process has by now does not count.
+  const std::uint64_t other = kProgramBytes + reserved_bytes(options, schedule);
+  const std::uint64_t left = room.limit_bytes - std::min(room.limit_bytes, other);
   return std::max(largest_buffer_bytes(schedule), std::min({kBatchBytes, share, left}));
 }
 
