@@ -21,10 +21,10 @@
 //   8 HELLO    rank    "HAWSER01", u64 nonce
 //   9 HERE     server  u64 nonce
 //
-// A rank that knows several addresses of the server first sends HELLO to each of them, as other
-// programs may listen there. Only the server with this nonce answers HERE, once per connection. It
-// also answers the nonce 0, from a rank that knows none. The rank joins over one connection and
-// closes the others.
+// A rank that knows the server's name, or several addresses, first sends HELLO to each address, as
+// other programs may listen there. Only the server with this nonce answers HERE, once per
+// connection. It also answers the nonce 0, from a rank that knows none. The rank joins over one
+// connection and closes the others.
 //
 // The server answers JOIN with WELCOME or FAILED. When all ranks have sent their n-th POST, it
 // sends GATHERED to each. A rank fails the job if it sends ABORT, or if its connection ends without

@@ -73,7 +73,8 @@ std::vector<bootstrap::Endpoint> endpoints_of(const bootstrap::Meeting& meeting,
 }
 
 // The race for the meeting's addresses. It goes on while they stay the same, whatever their order:
-// a new race would drop connections that a slow server is about to answer.
+// a new race would drop connections that a slow server is about to answer. A race without any way
+// begins anew, as a name may lead elsewhere later.
 class Search {
  public:
   Search(bootstrap::Meeting meeting, Time deadline)
@@ -88,7 +89,8 @@ class Search {
       const Time now = monotonic_now();
       const Time until = has_names_ ? proto::earlier(deadline_, now + kResolveAgain) : deadline_;
       Descriptor socket = race_->run(until);
-      if (socket || !race_->has_way() || until == deadline_) return socket;
+      if (socket || until == deadline_) return socket;
+      if (!race_->has_way()) rest_until(until);
       look_again();
     }
   }
@@ -97,15 +99,21 @@ class Search {
 
  private:
   void start(const std::vector<bootstrap::Endpoint>& endpoints) {
-    const bool asks = meeting_.nonce != 0 || endpoints.size() > 1;
+    // A name may lead to other programs: a predecessor's address, or a proxy that accepts anything.
+    const bool asks = meeting_.nonce != 0 || has_names_ || endpoints.size() > 1;
     race_.emplace(endpoints, asks, meeting_.nonce);
     known_ = texts_of(endpoints);
+  }
+
+  static void rest_until(Time time) {
+    const std::int64_t ms = std::max<std::int64_t>((time - monotonic_now()).ns / 1'000'000 + 1, 0);
+    ::poll(nullptr, 0, static_cast<int>(ms));
   }
 
   void look_again() {
     try {
       const std::vector<bootstrap::Endpoint> endpoints = endpoints_of(meeting_, monotonic_now());
-      if (texts_of(endpoints) != known_) start(endpoints);
+      if (!race_->has_way() || texts_of(endpoints) != known_) start(endpoints);
     } catch (const bootstrap::NameNotReady&) {  // the addresses so far are the best known
     }
   }

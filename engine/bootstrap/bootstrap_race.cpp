@@ -82,6 +82,7 @@ Race::Race(const std::vector<Endpoint>& endpoints, bool asks, std::uint64_t nonc
 }
 
 Descriptor Race::run(Time deadline) {
+  has_way_ = true;
   for (;;) {
     const Time now = monotonic_now();
     for (Attempt& attempt : attempts_) {

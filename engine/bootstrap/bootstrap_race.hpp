@@ -27,10 +27,11 @@ class Race {
   Race(const std::vector<Endpoint>& endpoints, bool asks, std::uint64_t nonce);
 
   // Returns a connection to the rendezvous. Returns none if the deadline has passed, or if for a
-  // while this host has had no route to any address. has_way() tells the two apart.
+  // while this host has had no route to any address. has_way() tells the two apart. May be called
+  // again, to go on.
   [[nodiscard]] Descriptor run(proto::Time deadline);
 
-  [[nodiscard]] bool has_way() const { return has_way_; }
+  [[nodiscard]] bool has_way() const { return has_way_; }  // of the last run
   // Explains the failure for each address ("10.0.0.1:29400: Connection refused; ..."). A single
   // address is not named.
   [[nodiscard]] std::string reasons() const;

@@ -101,9 +101,22 @@ TEST_CASE("RendezvousServer__what_time_does_not_mend_is_an_error_at_once") {
 }
 
 TEST_CASE("Rendezvous__a_name_that_moves_is_resolved_again") {
+  // Nobody listens at the one, and to the other, the broadcast address, there is no way.
+  const std::string before = GENERATE(std::string("127.0.0.9"), std::string("255.255.255.255"));
+  CAPTURE(before);
   const RendezvousServer server("127.0.0.1:0", 1);
   const std::uint16_t port = bootstrap::port_of(bootstrap::resolve(server.address()).front());
-  name_server().answer({"127.0.0.9", "127.0.0.1"});  // nobody listens at the first one
+  name_server().answer({before, "127.0.0.1"});
+  Rendezvous rank(at(port), 0, 1, kHangLimitMs);
+  rank.barrier(kHangLimitMs);
+}
+
+TEST_CASE("Rendezvous__a_name_that_leads_to_another_program_is_resolved_again") {
+  const RendezvousServer server("127.0.0.1:0", 1);
+  const std::uint16_t port = bootstrap::port_of(bootstrap::resolve(server.address()).front());
+  // The kernel accepts connections there, and nobody answers.
+  const Descriptor other = bootstrap::listen_at("127.0.0.9:" + std::to_string(port), 0);
+  name_server().answer({"127.0.0.9", "127.0.0.1"});
   Rendezvous rank(at(port), 0, 1, kHangLimitMs);
   rank.barrier(kHangLimitMs);
 }

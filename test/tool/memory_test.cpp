@@ -36,12 +36,6 @@ TEST_CASE("memory: what the limits of a process leave it") {
   CHECK(left_of_limits({.address_space = 200 * 1024}, "") == 200 * 1024);  // without /proc
 }
 
-TEST_CASE("memory: a rank has its share of the host, and no more than a process may have") {
-  CHECK(MemoryRoom{1000, 300}.of_rank(2) == 300);
-  CHECK(MemoryRoom{1000, 300}.of_rank(4) == 250);
-  CHECK(MemoryRoom{}.of_rank(1) == kUnknownMemory);
-}
-
 // The files that a test provides, by path.
 using Files = std::map<std::string, std::string>;
 

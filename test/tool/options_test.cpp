@@ -6,6 +6,7 @@
 #include "hawser/nics.hpp"
 #include "tool/error.hpp"
 #include "tool/run/launcher.hpp"
+#include "tool/run/memory.hpp"
 #include "tool/run/options.hpp"
 #include "tool/run/schedule.hpp"
 
@@ -86,6 +87,29 @@ TEST_CASE("options: more collectives than a run can time are refused before it s
                     "1000000 steps of 130 collectives make 130000000 collectives, but a run times "
                     "at most 16777216; --steps 129055 would fit");
   CHECK_THROWS_AS(check_length(parse("--steps 129056"), schedule), InputError);
+}
+
+TEST_CASE("options: more memory than there is is refused with what would fit") {
+  using Catch::Contains;
+  Schedule schedule;
+  schedule.step.resize(1);
+  schedule.step[0].elements = 250'000'000;  // 1 GB
+  const RunOptions options = parse("--ranks 2");
+  CHECK_NOTHROW(check_memory(options, schedule, 2, {}));
+  CHECK_NOTHROW(check_memory(options, schedule, 2, {3'000'000'000, 1'500'000'000}));
+  CHECK_THROWS_WITH(check_memory(options, schedule, 2, {1'500'000'000, kUnknownMemory}),
+                    "2 ranks need 2.19 GB of memory (1.10 GB each), 1.50 GB are available; --scale "
+                    "2 would fit");
+  CHECK_THROWS_WITH(check_memory(options, schedule, 2, {100'000'000, kUnknownMemory}),
+                    Contains("100.0 MB are available; fewer --ranks would fit"));
+  // Limits count what an engine reserves as well.
+  CHECK_THROWS_WITH(check_memory(options, schedule, 2, {kUnknownMemory, 1'200'000'000}),
+                    Contains("leave it 1.20 GB; raise them, or --scale 2 would fit"));
+  CHECK_THROWS_WITH(check_memory(options, schedule, 2, {kUnknownMemory, 100'000'000}),
+                    Catch::EndsWith("leave it 100.0 MB; raise them"));
+  // The scale is one that both allow.
+  CHECK_THROWS_WITH(check_memory(options, schedule, 2, {600'000'000, 1'200'000'000}),
+                    Contains("leave it 1.20 GB; raise them, or --scale 5 would fit"));
 }
 
 TEST_CASE("options: own NICs") {

@@ -156,24 +156,40 @@ def too_little_memory_may_be_locked():
     run(SMALL, preexec_fn=limit)
 
 
+def command_starts(restrict):
+    """Whether the command starts at all under a limit."""
+    ended = subprocess.run([*COMMAND, "--version"], capture_output=True, check=False, preexec_fn=restrict)
+    return ended.returncode == 0
+
+
 @case
 def limits_of_a_process_are_told_before_the_run_or_kept():
-    """As `ulimit -v` and `ulimit -d` set them, and Grid Engine's h_vmem."""
+    """As `ulimit -v` and `ulimit -d` set them, and Grid Engine's h_vmem. A limit rises until the job fits."""
     import resource  # pylint: disable=import-outside-toplevel
     job = ["--ranks", "2", "--nics", "2", "--workload", "gpt2", "--steps", "1"]
-    for limit, kilobytes, expected in ((resource.RLIMIT_AS, 450_000, 0), (resource.RLIMIT_DATA, 450_000, 0),
-                                       (resource.RLIMIT_AS, 250_000, 2), (resource.RLIMIT_DATA, 250_000, 2)):
-        def restrict(limit=limit, size=kilobytes * 1024):
-            resource.setrlimit(limit, (size, size))
-        if subprocess.run([*COMMAND, "--version"], capture_output=True, check=False, preexec_fn=restrict).returncode != 0:
+    told = re.compile(r"the limits of a process \(ulimit -v, ulimit -d\) leave it (?:.*, or (--scale \d+) would fit)?")
+    step = 32 << 20
+    for limit in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+        starts, scale, status, output = False, None, None, ""
+        for size in range(4 * step, 64 * step, step):
+            def restrict(limit=limit, size=size):
+                resource.setrlimit(limit, (size, size))
+            # Where it just starts, it may have no room to say more.
+            starts = command_starts(lambda restrict=restrict, size=size: restrict(size=size - step))
+            if not starts:
+                continue
+            status, output = finish(start(job, preexec_fn=restrict))
+            if status == 0:
+                break
+            refused = told.search(output)
+            check(status == 2 and refused, f"{limit}, {size}: {status}\n{output}")
+            if refused[1] and not scale:
+                scale = refused[1]
+                status, output = finish(start(job + scale.split(), preexec_fn=restrict))
+                check(status == 0 and "ok: every byte" in output, f"{limit}, {size}, {scale}: {status}\n{output}")
+        if not starts:
             raise Skipped("a program of this build doesn't start with so little address space (sanitizers)")
-        status, output = finish(start(job, preexec_fn=restrict))
-        check(status == expected, f"{limit}, {kilobytes} kB: {status}\n{output}")
-        if expected == 2:
-            scale = re.search(r"the limits of a process \(ulimit -v, ulimit -d\) leave it .*, or (--scale \d+) would fit", output)
-            check(scale, output)
-            status, output = finish(start(job + scale[1].split(), preexec_fn=restrict))
-            check(status == 0 and "ok: every byte" in output, f"{scale[1]}: {status}\n{output}")
+        check(status == 0 and scale and "ok: every byte" in output, f"{limit}: {status}, {scale}\n{output}")
 
 
 @case(gate=True)

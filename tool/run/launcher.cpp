@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "engine/bootstrap/bootstrap.hpp"
@@ -20,6 +21,7 @@
 #include "tool/run/interruption.hpp"
 #include "tool/run/joined.hpp"
 #include "tool/run/memory.hpp"
+#include "tool/run/replay.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/run/summary.hpp"
 #include "tool/run/watch.hpp"
@@ -29,7 +31,7 @@
 namespace hawser::tool {
 namespace {
 
-// The memory of a rank besides its buffers: code, engine slabs, scratch of the collectives
+// The memory that a rank uses besides its buffers: code, engine slabs, scratch of the collectives
 // (measured).
 constexpr std::uint64_t kRankBytes = 96'000'000;
 // The memory for the time of a collective: in the rank's list, while that grows, and in the lines
@@ -66,6 +68,20 @@ class SignalQueue {
  private:
   int fd_ = -1;
   sigset_t before_{};
+};
+
+// What a rank needs besides its buffers, and what there is.
+struct Share {
+  std::uint64_t other_bytes = 0;
+  std::uint64_t left_bytes = 0;
+
+  // By what the buffers must be divided to fit; nothing if that is not enough.
+  [[nodiscard]] std::optional<std::uint64_t> divisor(std::uint64_t buffer_bytes) const {
+    constexpr std::uint64_t kSlackBytes = 1'000'000;  // divided sizes are rounded up
+    if (left_bytes <= other_bytes + kSlackBytes) return std::nullopt;
+    const std::uint64_t room = left_bytes - other_bytes - kSlackBytes;
+    return buffer_bytes / room + (buffer_bytes % room != 0 ? 1 : 0);
+  }
 };
 
 struct Outcome {
@@ -122,27 +138,29 @@ void check_length(const RunOptions& options, const Schedule& schedule) {
 
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
                   const MemoryRoom& room) {
-  const std::uint64_t times_bytes = kTimeBytes * schedule.step.size() * options.steps;
-  const std::uint64_t other_bytes = kRankBytes + times_bytes;
-  const std::uint64_t rank_bytes = largest_buffer_bytes(schedule) + other_bytes;
-  const std::uint64_t left = room.of_rank(local_ranks);
-  if (rank_bytes <= left) return;
-  const bool is_limited = room.process_bytes < room.host_bytes / local_ranks;
-  std::string advice = is_limited ? "" : "fewer --ranks would fit";
-  if (left > other_bytes) {
-    const std::uint64_t factor =
-        (largest_buffer_bytes(schedule) + left - other_bytes - 1) / (left - other_bytes);
-    advice = fmt::format("--scale {} would fit", options.scale * factor);
+  const std::uint64_t buffers = largest_buffer_bytes(schedule);
+  const std::uint64_t times = kTimeBytes * schedule.step.size() * options.steps;
+  const Share of_host{kRankBytes + times, room.host_bytes / local_ranks};
+  const Share of_process{reserved_bytes(options, schedule) + times, room.process_bytes};
+  const auto by_host = of_host.divisor(buffers);
+  const auto by_process = of_process.divisor(buffers);
+  if (by_host && *by_host <= 1 && by_process && *by_process <= 1) return;
+  std::string advice;
+  if (by_host && by_process) {
+    advice = fmt::format("--scale {} would fit", options.scale * std::max(*by_host, *by_process));
   }
-  if (is_limited) {
+  if (!by_process || *by_process > 1) {
     throw InputError(fmt::format(
         "a rank needs {} of memory, but the limits of a process (ulimit -v, ulimit -d) leave it "
         "{}; raise them{}",
-        bytes_text(rank_bytes), bytes_text(left), advice.empty() ? "" : ", or " + advice));
+        bytes_text(buffers + of_process.other_bytes), bytes_text(room.process_bytes),
+        advice.empty() ? "" : ", or " + advice));
   }
+  const std::uint64_t rank_bytes = buffers + of_host.other_bytes;
   throw InputError(fmt::format("{} ranks need {} of memory ({} each), {} are available; {}",
                                local_ranks, bytes_text(rank_bytes * local_ranks),
-                               bytes_text(rank_bytes), bytes_text(room.host_bytes), advice));
+                               bytes_text(rank_bytes), bytes_text(room.host_bytes),
+                               advice.empty() ? "fewer --ranks would fit" : advice));
 }
 
 ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments) {

@@ -38,6 +38,15 @@ std::uint64_t value_of_key(std::string_view text, std::string_view key) {
   return 0;
 }
 
+ProcessLimits process_limits() {
+  const auto soft = [](int resource) {
+    rlimit limit{};
+    const bool is_known = ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return is_known ? std::uint64_t{limit.rlim_cur} : kUnknownMemory;
+  };
+  return {soft(RLIMIT_AS), soft(RLIMIT_DATA)};
+}
+
 }  // namespace
 
 std::uint64_t meminfo_available_bytes(std::string_view meminfo) {
@@ -57,15 +66,13 @@ std::uint64_t left_of_limits(const ProcessLimits& limits, std::string_view statu
 }
 
 std::uint64_t process_memory_left_bytes() {
-  const auto soft = [](int resource) {
-    rlimit limit{};
-    const bool is_known = ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    return is_known ? std::uint64_t{limit.rlim_cur} : kUnknownMemory;
-  };
-  return left_of_limits({soft(RLIMIT_AS), soft(RLIMIT_DATA)}, read_text("/proc/self/status"));
+  return left_of_limits(process_limits(), read_text("/proc/self/status"));
 }
 
-MemoryRoom memory_room() { return {available_memory_bytes(), process_memory_left_bytes()}; }
+MemoryRoom memory_room() {
+  return {available_memory_bytes(), process_memory_left_bytes(),
+          left_of_limits(process_limits(), {})};
+}
 
 std::uint64_t available_memory_bytes() {
   const std::uint64_t kernel = meminfo_available_bytes(read_text("/proc/meminfo"));

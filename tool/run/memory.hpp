@@ -2,7 +2,6 @@
 // The memory that this host, and this process' own limits, can still give.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -26,15 +25,12 @@ struct ProcessLimits {
 // The same, from a /proc/self/status text.
 [[nodiscard]] std::uint64_t left_of_limits(const ProcessLimits& limits, std::string_view status);
 
-// The memory that there is for the ranks of this host.
+// The memory that there is for the ranks of this host. Its own limits count what a process has
+// reserved, used or not.
 struct MemoryRoom {
   std::uint64_t host_bytes = kUnknownMemory;     // for all together
-  std::uint64_t process_bytes = kUnknownMemory;  // for each of them
-
-  // For one of so many.
-  [[nodiscard]] std::uint64_t of_rank(std::uint32_t local_ranks) const {
-    return std::min(host_bytes / local_ranks, process_bytes);
-  }
+  std::uint64_t process_bytes = kUnknownMemory;  // for each of them, beyond what it has
+  std::uint64_t limit_bytes = kUnknownMemory;    // for each of them, with what it has
 };
 [[nodiscard]] MemoryRoom memory_room();
 

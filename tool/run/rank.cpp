@@ -80,7 +80,7 @@ class RankRun {
         sink_(sink),
         result_(result),
         schedule_(make_schedule(load_workload(options.workload), options.ranks, options.scale)),
-        budget_(batch_budget(schedule_, memory_room(), config.local_ranks)),
+        budget_(batch_budget(options, schedule_, memory_room(), config.local_ranks)),
         arena_(arena_bytes(schedule_, budget_)),
         trace_(options.trace.empty() ? nullptr
                                      : std::make_unique<TraceFile>(trace_file_name(

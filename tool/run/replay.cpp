@@ -2,6 +2,7 @@
 #include "tool/run/replay.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,14 @@ namespace {
 
 // Enough for a step of GPT-2 in one batch, so that its buckets follow each other without pause.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{640} << 20;
+// What a process has before its engine starts. Like all these estimates it is on the safe side.
+constexpr std::uint64_t kProgramBytes = 100'000'000;
+// An engine reserves memory for all its limits at the start.
+constexpr std::uint64_t kEngineReserves = 120'000'000;
+constexpr std::uint64_t kNicReserves = 12'000'000;           // for what it receives
+constexpr std::uint64_t kFaultsReserve = 72'000'000;         // at a NIC, for packets held back
+constexpr std::uint64_t kCommunicatorReserves = 18'000'000;  // scratch memory
+constexpr std::uint64_t kThreadReserves = 80'000'000;        // its stack and heap
 constexpr std::size_t kMismatchesTold = 5;
 // The set-up runs before the first step, and takes no part of the run's progress.
 constexpr std::uint32_t kInitStep = ~std::uint32_t{0};
@@ -30,11 +39,26 @@ std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget) 
   return largest;
 }
 
-std::uint64_t batch_budget(const Schedule& schedule, const MemoryRoom& room,
-                           std::uint32_t local_ranks) {
+std::uint64_t reserved_bytes(const RunOptions& options, const Schedule& schedule) {
+  std::set<GroupKind> kinds{GroupKind::world};
+  for (const auto* tasks : {&schedule.init, &schedule.step}) {
+    for (const Task& task : *tasks) kinds.insert(task.group);
+  }
+  const bool has_faults = !options.engine_faults(0).empty();
+  // One thread more may serve the rendezvous, and another one writes the trace.
+  const std::uint64_t threads = options.threads + 1 + (options.trace.empty() ? 0 : 1);
+  return kEngineReserves + options.nics * (kNicReserves + (has_faults ? kFaultsReserve : 0)) +
+         kinds.size() * kCommunicatorReserves + threads * kThreadReserves;
+}
+
+std::uint64_t batch_budget(const RunOptions& options, const Schedule& schedule,
+                           const MemoryRoom& room, std::uint32_t local_ranks) {
   // Half of the available memory: engines and the kernel's socket buffers need the rest.
-  const std::uint64_t share = room.of_rank(local_ranks) / 2;
-  return std::max(largest_buffer_bytes(schedule), std::min(kBatchBytes, share));
+  const std::uint64_t share = room.host_bytes / local_ranks / 2;
+  // All ranks must make the same batches, so what this process has by now does not count.
+  const std::uint64_t other = kProgramBytes + reserved_bytes(options, schedule);
+  const std::uint64_t left = room.limit_bytes - std::min(room.limit_bytes, other);
+  return std::max(largest_buffer_bytes(schedule), std::min({kBatchBytes, share, left}));
 }
 
 Replay::Replay(const RunOptions& options, const Schedule& schedule, std::uint32_t rank,

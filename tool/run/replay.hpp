@@ -21,9 +21,12 @@ namespace hawser::tool {
 // The size of an arena for the largest batch of a schedule.
 [[nodiscard]] std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget);
 
+// The memory that a rank reserves besides its buffers, with default tunables. It uses only a part.
+[[nodiscard]] std::uint64_t reserved_bytes(const RunOptions& options, const Schedule& schedule);
+
 // The memory that a rank may use for one batch, out of what the host can give to `local_ranks`.
-[[nodiscard]] std::uint64_t batch_budget(const Schedule& schedule, const MemoryRoom& room,
-                                         std::uint32_t local_ranks);
+[[nodiscard]] std::uint64_t batch_budget(const RunOptions& options, const Schedule& schedule,
+                                         const MemoryRoom& room, std::uint32_t local_ranks);
 
 class Replay {
  public:
