@@ -45,7 +45,9 @@ if(HAWSER_SANITIZE MATCHES "address")
   set(HAWSER_GATE_ENVIRONMENT ${asan_options}=0 UBSAN_OPTIONS=print_stacktrace=1)
   set(HAWSER_DEEP_ENVIRONMENT ${asan_options}=1 UBSAN_OPTIONS=print_stacktrace=1)
 elseif(HAWSER_SANITIZE MATCHES "thread")
-  set(HAWSER_GATE_ENVIRONMENT TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+  # Children of fork may start threads: some tests are about that.
+  set(HAWSER_GATE_ENVIRONMENT
+      TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0)
   set(HAWSER_DEEP_ENVIRONMENT ${HAWSER_GATE_ENVIRONMENT})
 endif()
 
