@@ -12,9 +12,9 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
