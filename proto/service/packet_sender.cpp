@@ -2,6 +2,8 @@
 #include "proto/service/packet_sender.hpp"
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 #include "proto/base/assert.hpp"
 #include "proto/wire/mac.hpp"
@@ -104,28 +106,54 @@ bool PacketSender::send_to(std::size_t local, RemoteHandle remote, PacketBuffer&
   return send_one(local, complete(local, remote, buffer, writer));
 }
 
-void PacketSender::send_copy(Peer& peer, NicPair pair, const PacketBuffer& original,
-                             wire::PacketWriter& writer) {
+// False: the copy's NIC is down or has no way, or there is no buffer for it.
+bool PacketSender::write_copy(Peer& peer, NicPair pair, const PacketBuffer& original,
+                              wire::PacketWriter& writer, TxPacket& packet) {
   const RemoteHandle to = nics_[pair.local].up ? remote(peer, pair) : kNoRemote;
   PacketBuffer* const copy = to == kNoRemote ? nullptr : take_buffer();
-  if (copy == nullptr) return;
-  if (writer.header().type == wire::PacketType::control) ++turn_.counters.control_packets_sent;
-  const TxPacket packet = complete(pair.local, to, *copy, writer);
+  if (copy == nullptr) return false;
+  packet = complete(pair.local, to, *copy, writer);
   std::copy_n(original.bytes, packet.header_bytes, copy->bytes);
-  (void)send_one(pair.local, packet);
+  return true;
 }
 
 bool PacketSender::send_over(Peer& peer, const Routes& routes, PacketBuffer& buffer,
                              wire::PacketWriter& writer) {
-  for (const NicPair pair : std::span(routes.others).first(routes.other_count)) {
-    send_copy(peer, pair, buffer, writer);
-  }
   const RemoteHandle to = remote(peer, routes.first);
   if (to == kNoRemote) {
     give_buffer(&buffer);
     return false;
   }
-  return send_to(routes.first.local, to, buffer, writer);
+  if (routes.other_count == 0) return send_to(routes.first.local, to, buffer, writer);
+  return send_with_copies(peer, routes, to, buffer, writer);
+}
+
+bool PacketSender::send_with_copies(Peer& peer, const Routes& routes, RemoteHandle to,
+                                    PacketBuffer& buffer, wire::PacketWriter& writer) {
+  struct Copy {
+    std::size_t local = 0;
+    TxPacket packet;
+  };
+  std::array<Copy, std::tuple_size_v<decltype(Routes::others)>> copies;
+  std::size_t count = 0;
+  // They begin with another pair each turn, as the ring may have no room for the last ones.
+  for (std::size_t i = 0; i < routes.other_count; ++i) {
+    const NicPair pair = routes.others[(turn_.number() + i) % routes.other_count];
+    copies[count].local = pair.local;
+    if (write_copy(peer, pair, buffer, writer, copies[count].packet)) ++count;
+  }
+  const bool is_control = writer.header().type == wire::PacketType::control;
+  // The packet itself leaves first. Its copies would take each place that becomes free in a full
+  // ring, turn after turn, and the packet would never leave.
+  const bool left = send_to(routes.first.local, to, buffer, writer);
+  for (const Copy& copy : std::span(copies).first(count)) {
+    if (!left) {
+      give_buffer(copy.packet.buffer);
+    } else if (send_one(copy.local, copy.packet) && is_control) {
+      ++turn_.counters.control_packets_sent;
+    }
+  }
+  return left;
 }
 
 }  // namespace hawser::proto

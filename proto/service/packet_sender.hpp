@@ -107,15 +107,17 @@ class PacketSender {
   [[nodiscard]] bool send_to(std::size_t local, RemoteHandle remote, PacketBuffer& buffer,
                              wire::PacketWriter& writer);
   // The same to a peer, over all of the routes. Takes the buffer in any case. False: the first
-  // route has no way, or its NIC is full.
+  // route has no way, or its NIC is full; then nothing has left.
   [[nodiscard]] bool send_over(Peer& peer, const Routes& routes, PacketBuffer& buffer,
                                wire::PacketWriter& writer);
 
  private:
   [[nodiscard]] TxPacket complete(std::size_t local, RemoteHandle remote, PacketBuffer& buffer,
                                   wire::PacketWriter& writer);
-  void send_copy(Peer& peer, NicPair pair, const PacketBuffer& original,
-                 wire::PacketWriter& writer);
+  [[nodiscard]] bool send_with_copies(Peer& peer, const Routes& routes, RemoteHandle to,
+                                      PacketBuffer& buffer, wire::PacketWriter& writer);
+  [[nodiscard]] bool write_copy(Peer& peer, NicPair pair, const PacketBuffer& original,
+                                wire::PacketWriter& writer, TxPacket& packet);
   void give_buffer(PacketBuffer* buffer) { pool_.give(std::span(&buffer, 1)); }
 
   Turn& turn_;

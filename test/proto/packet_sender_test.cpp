@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <vector>
 
 #include "proto/wire/mac.hpp"
 #include "test/proto/sending.hpp"
@@ -60,6 +61,42 @@ TEST_CASE("packet sender: a packet goes over each of its routes once") {
   // The caller counts the packet itself.
   REQUIRE(at.turn.counters.control_packets_sent == 1);
   REQUIRE(at.pool.in_use() == 0);
+}
+
+TEST_CASE("packet sender: no copy of a packet leaves without it") {
+  SenderAlone at;
+  Routes routes;
+  routes.first = {0, 0};
+  routes.add({0, 1});  // by the same NIC
+  routes.add({1, 0});
+  at.first.room = 0;
+  REQUIRE_FALSE(at.send(wire::PacketType::control, routes));
+  REQUIRE(at.first.sent.empty());
+  REQUIRE(at.second.sent.empty());
+  REQUIRE(at.turn.counters.control_packets_sent == 0);
+  at.first.room = 1;
+  REQUIRE(at.send(wire::PacketType::control, routes));
+  REQUIRE(at.first.sent.size() == 1);
+  REQUIRE(at.first.open.at(at.first.sent.front().remote) == at.peers.nic_of(at.peer, 0).address);
+  REQUIRE(at.second.sent.size() == 1);
+  REQUIRE(at.pool.in_use() == 0);
+}
+
+TEST_CASE("packet sender: of many copies each finds room in its turn") {
+  SenderAlone at;
+  Routes routes;
+  routes.first = {0, 0};
+  routes.add({1, 0});
+  routes.add({1, 1});
+  std::vector<NicAddress> reached;
+  for (int i = 0; i < 2; ++i) {
+    (void)at.turn.begin(at.turn.now() + milliseconds(1));
+    at.second.room = 1;
+    REQUIRE(at.send(wire::PacketType::control, routes));
+    reached.push_back(at.second.open.at(at.second.sent.back().remote));
+  }
+  REQUIRE(reached[0] != reached[1]);
+  REQUIRE(at.turn.counters.control_packets_sent == 2);
 }
 
 TEST_CASE("packet sender: a copy for a NIC that is down, or without a buffer, is left out") {
