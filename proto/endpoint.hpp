@@ -14,8 +14,8 @@
 #include "hawser/stats.hpp"
 #include "hawser/status.hpp"
 #include "hawser/trace.hpp"
-#include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
+#include "proto/base/mechanisms.hpp"
 #include "proto/base/time.hpp"
 #include "proto/nic.hpp"
 #include "proto/options.hpp"
@@ -23,7 +23,7 @@
 namespace hawser::proto {
 
 struct EndpointConfig {
-  Tunables tunables{};
+  AllTunables tunables{};
   std::uint64_t endpoint_id = 0;            // not 0
   std::uint64_t epoch = 0;                  // grows with each restart of this endpoint
   std::uint64_t seed = 0;                   // all randomness of the endpoint comes from it

@@ -34,8 +34,8 @@ AnsweringConfig nic_config(const MeasuredConfig& config) {
   return nic;
 }
 
-Tunables limits(const MeasuredConfig& config) {
-  Tunables tunables;
+proto::AllTunables limits(const MeasuredConfig& config) {
+  proto::AllTunables tunables;
   tunables.max_peers =
       std::max<std::uint64_t>(config.max_peers == 0 ? config.peers : config.max_peers, 2);
   tunables.max_operations =

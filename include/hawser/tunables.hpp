@@ -88,21 +88,6 @@ namespace hawser {
     "data packets sent in one turn; the last of them see the turn's length as delay")             \
   X(initial_sequence, "number", 0, 0, 1099511627776u, 0, 1099511627776u,                          \
     "first message and path number of a session; tests use it to make the numbers wrap soon")     \
-  X(recovery_evacuate, "bool", 1, 0, 1, 0, 1,                                                     \
-    "the sender resends a silent path's packets on other paths at once; off: timers do it")       \
-  X(recovery_request, "bool", 1, 0, 1, 0, 1,                                                      \
-    "the receiver requests missing fragments; off: only the sender detects loss")                 \
-  X(recovery_gate, "bool", 1, 0, 1, 0, 1,                                                         \
-    "the receiver first requests fragments that a collective's step waits for; off: like any "    \
-    "other")                                                                                      \
-  X(recovery_pto, "bool", 1, 0, 1, 1, 1,                                                          \
-    "the sender probes when nothing is acknowledged; off: tail loss relies on the receiver")      \
-  X(recovery_early, "bool", 1, 0, 1, 0, 1,                                                        \
-    "the sender probes early if the end of a message is unanswered; off: at the timeout")         \
-  X(pack_messages, "bool", 1, 0, 1, 0, 1,                                                         \
-    "small messages that wait for one peer share packets; off: each has its own")                 \
-  X(spray_weighted, "bool", 1, 0, 1, 0, 1,                                                        \
-    "the sender chooses paths by their delivery rate; off: equally")                              \
   X(nic_receive_bytes, "bytes", 4194304, 65536, 1073741824, 65536, 4194304,                       \
     "data receive buffer of a NIC: of a UDP socket, where the kernel may grant less, or of an "   \
     "RDMA port's ring")                                                                           \

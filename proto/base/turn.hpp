@@ -18,8 +18,8 @@
 #include "hawser/events.hpp"
 #include "hawser/stats.hpp"
 #include "hawser/trace.hpp"
-#include "hawser/tunables.hpp"
 #include "proto/base/absence.hpp"
+#include "proto/base/mechanisms.hpp"
 #include "proto/base/operations.hpp"
 #include "proto/base/random.hpp"
 #include "proto/base/ring.hpp"
@@ -30,14 +30,14 @@ namespace hawser::proto {
 class Turn {
  public:
   // `events`: how many the caller may leave untaken before the oldest are lost.
-  Turn(const Tunables& of_endpoint, std::uint64_t seed, std::uint32_t events)
+  Turn(const AllTunables& of_endpoint, std::uint64_t seed, std::uint32_t events)
       : tunables(of_endpoint),
         granularity(microseconds(of_endpoint.timer_granularity_us)),
         random(seed),
         operations(static_cast<std::uint32_t>(of_endpoint.max_operations)),
         events_(events) {}
 
-  const Tunables tunables;
+  const AllTunables tunables;
   const Duration granularity;
   Random random;
   EndpointStats counters;

@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint64_t kGreeting = 8;  // bytes
 }  // namespace
 
-Tunables with_limits(Tunables tunables, std::uint64_t peers, std::uint64_t operations) {
+proto::AllTunables with_limits(proto::AllTunables tunables, std::uint64_t peers,
+                               std::uint64_t operations) {
   constexpr std::uint64_t kSpare = 4;
   const auto at_most = [](auto& limit, std::uint64_t least, std::uint64_t needed) {
     limit = std::min<std::uint64_t>(limit, std::max(least, needed));

@@ -23,8 +23,8 @@
 namespace hawser::experiment {
 
 // The same tunables, with limits for an endpoint with this many peers and operations at once.
-[[nodiscard]] Tunables with_limits(Tunables tunables, std::uint64_t peers,
-                                   std::uint64_t operations);
+[[nodiscard]] proto::AllTunables with_limits(proto::AllTunables tunables, std::uint64_t peers,
+                                             std::uint64_t operations);
 
 // Which operations carry a hint (Connection::hint).
 enum class Hints : std::uint8_t { none, receives, all };

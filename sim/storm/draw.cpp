@@ -14,8 +14,8 @@ using proto::Random;
 
 }  // namespace
 
-Tunables small_world() {
-  Tunables tunables;
+proto::AllTunables small_world() {
+  proto::AllTunables tunables;
   tunables.fragment_bytes = 4096;
   tunables.max_peers = 8;
   tunables.max_operations = 512;
@@ -54,15 +54,21 @@ constexpr auto kNotDrawn = std::to_array<std::string_view>({"max_peers",
                                                             "max_receive_messages",
                                                             "recovery_early"});
 
-Tunables draw_tunables(Random& random) {
-  Tunables tunables = small_world();
+proto::AllTunables draw_tunables(Random& random) {
+  proto::AllTunables tunables = small_world();
   const double share = random.chance(0.5) ? 0.1 : 0.4;
+  const auto draw_one = [&](std::string_view name, std::uint64_t& value, std::uint64_t least,
+                            std::uint64_t most) {
+    if (std::ranges::find(kNotDrawn, name) != kNotDrawn.end()) return;
+    if (!random.chance(share)) return;
+    value = random.chance(0.3) ? least : logarithmic(random, least, most);
+  };
   for (const TunableRow& row : kTunables) {
-    if (std::ranges::find(kNotDrawn, row.name) != kNotDrawn.end()) continue;
-    if (!random.chance(share)) continue;
-    const std::uint64_t most = std::min(row.hostile_high, row.default_value * 100 + 1);
-    tunables.*row.field =
-        random.chance(0.3) ? row.hostile_low : logarithmic(random, row.hostile_low, most);
+    draw_one(row.name, tunables.*row.field, row.hostile_low,
+             std::min(row.hostile_high, row.default_value * 100 + 1));
+  }
+  for (const proto::MechanismRow& row : proto::kMechanisms) {
+    draw_one(row.name, tunables.*row.field, row.least, 1);
   }
   const auto draw = [&](std::uint64_t& value, std::initializer_list<std::uint64_t> others) {
     if (random.chance(share)) value = one_of(random, others);

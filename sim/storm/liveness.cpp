@@ -23,7 +23,7 @@ constexpr std::uint64_t kLongestInterval = 8;
 
 Liveness::Liveness(const Plan& plan, const Reasons& reasons)
     : plan_(plan), reasons_(reasons), sent_(plan.hosts.size()), got_(plan.hosts.size()) {
-  const Tunables& t = plan.tunables;
+  const proto::AllTunables& t = plan.tunables;
   judges_ = t.recovery_pto != 0 && t.recovery_request != 0 && t.recovery_evacuate != 0 &&
             t.recovery_gate != 0;
   slowest_ = ~std::uint64_t{0};

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hawser/tunables.hpp"
 #include "hawser/types.hpp"
+#include "proto/base/mechanisms.hpp"
 #include "proto/base/time.hpp"
 #include "sim/core/link.hpp"
 #include "sim/core/sim_nic.hpp"
@@ -194,7 +194,7 @@ struct FaultPlan {
 
 struct Plan {
   std::uint64_t seed = 0;
-  Tunables tunables;
+  proto::AllTunables tunables;
   bool has_secret = false;
   std::uint32_t switches = 1;
   std::vector<CablePlan> cables;
@@ -211,7 +211,7 @@ struct Plan {
 
 // A plan's tunables unless they are drawn: the defaults, except for those that make a world small.
 // These are memory that is taken at the start, and times that a run would only wait for.
-[[nodiscard]] Tunables small_world();
+[[nodiscard]] proto::AllTunables small_world();
 
 // Whether there are more hosts than an endpoint has places for.
 [[nodiscard]] inline bool has_few_places(const Plan& plan) {

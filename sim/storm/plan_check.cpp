@@ -97,9 +97,9 @@ class Check {
 
   void check_tunables() {
     where_ = "tunables: ";
-    for (const TunableRow& row : kTunables) {
-      demand_within(plan_.tunables.*row.field, row.minimum, row.maximum, row.name);
-    }
+    proto::for_each_tunable(plan_.tunables,
+                            [&](std::string_view name, std::uint64_t value, std::uint64_t least,
+                                std::uint64_t most) { demand_within(value, least, most, name); });
     where_.clear();
     demand_time(plan_.heals_at, "heals_at_ns");
   }

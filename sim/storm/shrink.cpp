@@ -2,8 +2,12 @@
 #include "sim/storm/shrink.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/storm/plan_check.hpp"
 
@@ -175,12 +179,28 @@ std::vector<std::uint32_t> fewest(std::size_t n, const std::function<bool(Parts)
   }
 }
 
-std::size_t odd_tunables(const Plan& plan) {
-  const Tunables base = small_world();
-  return static_cast<std::size_t>(std::ranges::count_if(kTunables, [&](const TunableRow& row) {
-    return plan.tunables.*row.field != base.*row.field;
-  }));
+namespace {
+// The values of all tunables, in the order of their table.
+std::vector<std::uint64_t*> values_of(proto::AllTunables& tunables) {
+  std::vector<std::uint64_t*> values;
+  proto::for_each_tunable(tunables, [&](std::string_view, std::uint64_t& value, std::uint64_t,
+                                        std::uint64_t) { values.push_back(&value); });
+  return values;
 }
+
+// Where the two differ.
+std::vector<std::size_t> odd_ones(proto::AllTunables some, proto::AllTunables others) {
+  const std::vector<std::uint64_t*> mine = values_of(some);
+  const std::vector<std::uint64_t*> theirs = values_of(others);
+  std::vector<std::size_t> odd;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (*mine[i] != *theirs[i]) odd.push_back(i);
+  }
+  return odd;
+}
+}  // namespace
+
+std::size_t odd_tunables(const Plan& plan) { return odd_ones(plan.tunables, small_world()).size(); }
 
 bool Shrinker::still_fails(const Plan& plan) {
   if (asked_ >= limit_ || !complaint_about(plan).empty()) return false;
@@ -329,16 +349,12 @@ void Shrinker::cut_switches(Plan& plan) {
 }
 
 void Shrinker::cut_tunables(Plan& plan) {
-  const Tunables base = small_world();
-  std::vector<const TunableRow*> odd;
-  for (const TunableRow& row : kTunables) {
-    if (plan.tunables.*row.field != base.*row.field) odd.push_back(&row);
-  }
+  const std::vector<std::size_t> odd = odd_ones(plan.tunables, small_world());
   const auto with = [&](Parts kept) {
     Plan candidate = plan;
-    candidate.tunables = base;
+    candidate.tunables = small_world();
     for (const std::uint32_t i : kept) {
-      candidate.tunables.*odd[i]->field = plan.tunables.*odd[i]->field;
+      *values_of(candidate.tunables)[odd[i]] = *values_of(plan.tunables)[odd[i]];
     }
     return candidate;
   };

@@ -12,6 +12,7 @@
 namespace hawser::test {
 namespace {
 
+using proto::AllTunables;
 using proto::Duration;
 using proto::milliseconds;
 
@@ -26,7 +27,7 @@ struct Steps {
 };
 
 // Eight nodes send 64 KiB to each other in lock-step; 1% of all packets is lost.
-Steps all_to_all(const Tunables& tunables, int count) {
+Steps all_to_all(const AllTunables& tunables, int count) {
   WorldConfig config;
   config.nodes = 8;
   config.nics = 2;
@@ -62,15 +63,15 @@ std::string told(const char* name, const Steps& steps) {
 }
 
 TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
-  const Tunables all = small_tunables();
-  Tunables no_gate = all;
+  const AllTunables all = small_tunables();
+  AllTunables no_gate = all;
   no_gate.recovery_gate = 0;
   // Early probes find the same losses as the receiver's requests, so switch off both (L21).
-  Tunables sender_only = no_gate;
+  AllTunables sender_only = no_gate;
   sender_only.recovery_request = 0;
   sender_only.recovery_early = 0;
   // A fixed sender timer, for comparison: UCCL's 500 us.
-  Tunables fixed = sender_only;
+  AllTunables fixed = sender_only;
   fixed.timer_granularity_us = 500;
   // One or two losses decide the 99th percentile of few steps, so figures for tables take more
   // steps.
@@ -81,9 +82,9 @@ TEST_CASE("levels__shorten_the_tail_of_a_step", "[long]") {
   const Steps without_requests = all_to_all(sender_only, count);
   const Steps at_500_us = all_to_all(fixed, count);
   if (tables) {
-    Tunables no_early = all;
+    AllTunables no_early = all;
     no_early.recovery_early = 0;
-    Tunables early_alone = sender_only;
+    AllTunables early_alone = sender_only;
     early_alone.recovery_early = 1;
     WARN(told("no early probes", all_to_all(no_early, count)) +
          told("the sender's timers and early probes", all_to_all(early_alone, count)));

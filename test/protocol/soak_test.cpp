@@ -11,6 +11,7 @@
 namespace hawser::test {
 namespace {
 
+using proto::AllTunables;
 using proto::milliseconds;
 using proto::Random;
 
@@ -33,8 +34,8 @@ std::string draw_faults(Random& random) {
   return faults;
 }
 
-Tunables draw_tunables(Random& random) {
-  Tunables tunables = small_tunables();
+AllTunables draw_tunables(Random& random) {
+  AllTunables tunables = small_tunables();
   const auto draw = [&](std::uint64_t& value, std::initializer_list<std::uint64_t> others) {
     if (random.chance(0.25)) value = others.begin()[random.below(others.size())];
   };

@@ -15,8 +15,8 @@ constexpr std::uint64_t kLatestEpoch = 1000;
 constexpr proto::Duration kHookedDelay = proto::microseconds(5);
 }  // namespace
 
-Tunables small_tunables() {
-  Tunables tunables;
+proto::AllTunables small_tunables() {
+  proto::AllTunables tunables;
   tunables.max_peers = 16;
   tunables.max_operations = 2048;
   tunables.max_receive_messages = 2048;

@@ -25,7 +25,7 @@
 namespace hawser::test {
 
 // The defaults, but for few peers: taking the memory for hundreds takes longer than most tests.
-[[nodiscard]] Tunables small_tunables();
+[[nodiscard]] proto::AllTunables small_tunables();
 
 struct WorldConfig {
   std::uint32_t nodes = 2;
@@ -36,7 +36,7 @@ struct WorldConfig {
   // The fabric of each NIC of each node: no NIC can address one of another fabric. If empty, all
   // are in one fabric.
   std::vector<std::vector<std::uint32_t>> fabrics;
-  Tunables tunables = small_tunables();
+  proto::AllTunables tunables = small_tunables();
   std::string faults = "delay=5us";  // of every NIC; each packet takes this delay
   std::uint64_t seed = 1;
   std::uint16_t entropies = 1;  // of every NIC

@@ -152,8 +152,9 @@ void fields(sim::CallPlan& call, Visit&& visit) {
   visit("dice", dice);
 }
 template <class Visit>
-void fields(Tunables& tunables, Visit&& visit) {
-  for (const TunableRow& row : kTunables) visit(row.name, tunables.*row.field);
+void fields(proto::AllTunables& tunables, Visit&& visit) {
+  proto::for_each_tunable(tunables, [&](std::string_view name, std::uint64_t& value, std::uint64_t,
+                                        std::uint64_t) { visit(name, value); });
 }
 template <class Visit>
 void fields(sim::Plan& plan, Visit&& visit) {

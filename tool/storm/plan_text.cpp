@@ -51,13 +51,17 @@ void add_topology(Out out, const sim::Plan& plan) {
 }
 
 void add_tunables(Out out, const sim::Plan& plan) {
-  const Tunables base = sim::small_world();
+  const proto::AllTunables base = sim::small_world();
   fmt::format_to(out, "tunables that differ from the small world's:{}\n",
                  plan.has_secret ? " (and there is a secret)" : "");
   for (const TunableRow& row : kTunables) {
     if (plan.tunables.*row.field == base.*row.field) continue;
     fmt::format_to(out, "  {} {} {} (else {})\n", row.name, plan.tunables.*row.field, row.unit,
                    base.*row.field);
+  }
+  for (const proto::MechanismRow& row : proto::kMechanisms) {
+    if (plan.tunables.*row.field != 0) continue;
+    fmt::format_to(out, "  {} off\n", row.name);
   }
 }
 
