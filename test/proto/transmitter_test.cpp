@@ -10,16 +10,24 @@
 namespace hawser::proto {
 namespace {
 
-// A session in which `a` sends a message of six fragments.
-struct SixFragments : TwoEnds {
+// A session in which `a` sends a message of 24 fragments, none of which needs a grant.
+struct Fragments : TwoEnds {
+  static constexpr std::size_t kCount = 24;
+
   Peer& peer = connect();
-  std::vector<std::byte> data = std::vector<std::byte>(6 * peer.session.fragment_bytes);
+  std::vector<std::byte> data = std::vector<std::byte>(kCount * peer.session.fragment_bytes);
   std::vector<std::byte> room = std::vector<std::byte>(data.size());
 
-  SixFragments() {
+  Fragments() {
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i / 7);
     b.receive(room);
     a.send(peer, data);
+  }
+  // NICs get no more than keeps them busy for a while, so sending takes several turns.
+  void send_all() {
+    for (int i = 0; i < 100 && !a.owners.senders.empty(); ++i) {
+      a.transmit(now = now + microseconds(10));
+    }
   }
   // All that has left arrives, and whole.
   void check_arrival() {
@@ -34,59 +42,59 @@ struct SixFragments : TwoEnds {
 }  // namespace
 
 TEST_CASE("transmitter: a message leaves over all NICs, each fragment once") {
-  SixFragments at;
-  at.a.transmit(at.now);
-  CHECK(at.a.packets() == 6);
-  CHECK_FALSE(at.a.first.sent.empty());
-  CHECK_FALSE(at.a.second.sent.empty());
-  CHECK(at.a.owners.paths.in_flight() == 6);
+  Fragments at;
+  at.send_all();
+  CHECK(at.a.packets() == Fragments::kCount);
+  CHECK(at.a.first.sent.size() >= 8);
+  CHECK(at.a.second.sent.size() >= 8);
+  CHECK(at.a.owners.paths.in_flight() == Fragments::kCount);
   CHECK(at.a.owners.senders.empty());
   at.check_arrival();
 }
 
 TEST_CASE("transmitter: what a NIC refuses goes later, and is no retransmission") {
-  SixFragments at;
+  Fragments at;
   at.a.first.room = at.a.second.room = 1;
-  at.a.transmit(at.now);
+  at.send_all();
   CHECK(at.a.packets() == 2);
   CHECK(at.a.owners.paths.in_flight() == 2);
   CHECK(at.a.owners.turn.counters.nic_backpressure > 0);
   CHECK(at.a.owners.senders.contains(at.peer));
   CHECK(at.a.pool.in_use() == 0);
   at.a.first.room = at.a.second.room = 100;
-  at.a.transmit(at.now);
-  CHECK(at.a.packets() == 6);
+  at.send_all();
+  CHECK(at.a.packets() == Fragments::kCount);
   CHECK(at.a.owners.turn.counters.fragments_retransmitted == 0);
   at.check_arrival();
 }
 
 TEST_CASE("transmitter: a NIC that is down gets nothing") {
-  SixFragments at;
+  Fragments at;
   at.a.owners.nics[0].up = false;
-  at.a.transmit(at.now);
+  at.send_all();
   CHECK(at.a.first.sent.empty());
-  CHECK(at.a.second.sent.size() == 6);
+  CHECK(at.a.second.sent.size() == Fragments::kCount);
   at.check_arrival();
 }
 
 TEST_CASE("transmitter: no more is in flight than the peer allows") {
-  SixFragments at;
+  Fragments at;
   at.peer.paths.allowance = 1;  // a packet on each path, as one may always be in flight
-  at.a.transmit(at.now);
+  at.send_all();
   CHECK(at.a.packets() == 2);
   CHECK(at.a.owners.paths.in_flight() == 2);
 }
 
 TEST_CASE("transmitter: without a buffer nothing leaves, and the peer waits for its turn") {
-  SixFragments at;
+  Fragments at;
   std::vector<PacketBuffer*> all(128);
   REQUIRE(at.a.pool.take(all) == all.size());
-  at.a.transmit(at.now);
+  at.send_all();
   CHECK(at.a.packets() == 0);
   CHECK(at.a.owners.senders.contains(at.peer));
   at.a.pool.give(all);
-  at.a.transmit(at.now);
-  CHECK(at.a.packets() == 6);
+  at.send_all();
+  CHECK(at.a.packets() == Fragments::kCount);
 }
 
 }  // namespace hawser::proto
