@@ -61,8 +61,6 @@ class DelayWindow {
 
  private:
   static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
-  // Hosts that took no more than the fabric's time divided by this leave the fabric's known.
-  static constexpr std::int64_t kSurePart = 8;
   // Time between other senders' packets in a turn of either host, which the least delay lacks.
   static constexpr std::uint32_t kTurnsNs = 5'000;
 
@@ -82,15 +80,9 @@ class DelayWindow {
     return ns * link_bytes_per_us_ / 1000;
   }
 
-  // A host that slept knows only that a packet came since its last turn. The time that it reports
-  // may be longer than the packet lay there, so the fabric's seems shorter than it is. Where hosts
-  // took more than a small part of the time, the least delay therefore takes all of it as the
-  // fabric's. A least delay that is too short would hold the window down for ever.
   void sample(const CongestionAck& ack) {
     const std::uint32_t delay = std::max(in_32_bits(ack.fabric_delay), 1u);
-    const bool is_sure = ack.host_delay * kSurePart <= ack.fabric_delay;
-    floor_ns_ = std::min(
-        floor_ns_, is_sure ? delay : std::max(in_32_bits(ack.fabric_delay + ack.host_delay), 1u));
+    floor_ns_ = std::min(floor_ns_, delay);
     // Only the end of a host's absence is known, so a delay with one says nothing about the fabric.
     if (ack.is_large && ack.host_delay <= ack.fabric_delay) {
       large_floor_ns_ = std::min(large_floor_ns_, delay);

@@ -75,27 +75,6 @@ TEST_CASE("delay_window: shrinks by the excess of delay, to no less than half a 
   }
 }
 
-// The peer slept while the first packet lay there, and reported the longest possible time. Later
-// rounds, in which nobody sleeps, are not congested because of that.
-TEST_CASE("delay_window: a sleeping host's packet makes no fabric look fast", "[W1][W7]") {
-  for (const std::uint64_t slept : {190, 1000}) {  // us, of an answer that took 200
-    INFO("the peer says " << slept << " us");
-    Driven path;
-    path.window.on_ack({.now = path.now,
-                        .acked_bytes = kPacket,
-                        .in_flight_before = kPacket,
-                        .fabric_delay = microseconds(200) - microseconds(slept),
-                        .host_delay = microseconds(slept),
-                        .has_delay = true,
-                        .acked_packets = 1,
-                        .round = kRound});
-    const std::uint64_t before = path.window.bytes();
-    for (int i = 0; i < 20; ++i) path.round(microseconds(195));
-    CHECK(path.window.bytes() > before);
-    CHECK(path.window.fabric_floor() >= microseconds(190));
-  }
-}
-
 TEST_CASE("delay_window: is judged by the least delay of a round", "[W1]") {
   Driven path;
   for (int i = 0; i < 3; ++i) path.round(microseconds(10));

@@ -10,15 +10,14 @@
 namespace hawser::proto {
 namespace {
 
-// A session in which `a` sends a message of 24 fragments, none of which needs a grant.
+// A session in which `a` sends a message of a few fragments. The first NIC takes bursts of eight.
 struct Fragments : TwoEnds {
-  static constexpr std::size_t kCount = 24;
-
+  const std::size_t count;
   Peer& peer = connect();
-  std::vector<std::byte> data = std::vector<std::byte>(kCount * peer.session.fragment_bytes);
+  std::vector<std::byte> data = std::vector<std::byte>(count * peer.session.fragment_bytes);
   std::vector<std::byte> room = std::vector<std::byte>(data.size());
 
-  Fragments() {
+  explicit Fragments(std::size_t fragments = 12) : count(fragments) {
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i / 7);
     b.receive(room);
     a.send(peer, data);
@@ -44,10 +43,10 @@ struct Fragments : TwoEnds {
 TEST_CASE("transmitter: a message leaves over all NICs, each fragment once") {
   Fragments at;
   at.send_all();
-  CHECK(at.a.packets() == Fragments::kCount);
-  CHECK(at.a.first.sent.size() >= 8);
-  CHECK(at.a.second.sent.size() >= 8);
-  CHECK(at.a.owners.paths.in_flight() == Fragments::kCount);
+  CHECK(at.a.packets() == at.count);
+  CHECK(at.a.first.sent.size() >= 4);
+  CHECK(at.a.second.sent.size() >= 4);
+  CHECK(at.a.owners.paths.in_flight() == at.count);
   CHECK(at.a.owners.senders.empty());
   at.check_arrival();
 }
@@ -63,17 +62,17 @@ TEST_CASE("transmitter: what a NIC refuses goes later, and is no retransmission"
   CHECK(at.a.pool.in_use() == 0);
   at.a.first.room = at.a.second.room = 100;
   at.send_all();
-  CHECK(at.a.packets() == Fragments::kCount);
+  CHECK(at.a.packets() == at.count);
   CHECK(at.a.owners.turn.counters.fragments_retransmitted == 0);
   at.check_arrival();
 }
 
 TEST_CASE("transmitter: a NIC that is down gets nothing") {
-  Fragments at;
+  Fragments at(6);
   at.a.owners.nics[0].up = false;
   at.send_all();
   CHECK(at.a.first.sent.empty());
-  CHECK(at.a.second.sent.size() == Fragments::kCount);
+  CHECK(at.a.second.sent.size() == at.count);
   at.check_arrival();
 }
 
@@ -94,7 +93,7 @@ TEST_CASE("transmitter: without a buffer nothing leaves, and the peer waits for 
   CHECK(at.a.owners.senders.contains(at.peer));
   at.a.pool.give(all);
   at.send_all();
-  CHECK(at.a.packets() == Fragments::kCount);
+  CHECK(at.a.packets() == at.count);
 }
 
 }  // namespace hawser::proto
