@@ -181,13 +181,13 @@ double bus_factor(Operation operation, std::uint32_t ranks) {
 namespace {
 
 std::string network_of(std::string_view name) {
-  constexpr std::string_view kUdp = "udp:";
-  if (!name.starts_with(kUdp)) {  // "verbs:mlx5_0:1"
+  constexpr std::string_view kUdpPrefix = "udp:";
+  if (!name.starts_with(kUdpPrefix)) {  // "verbs:mlx5_0:1"
     const std::size_t device = name.find(':');
     if (device == std::string_view::npos) return std::string(name);
     return std::string(name.substr(0, name.find(':', device + 1)));
   }
-  name.remove_prefix(kUdp.size());
+  name.remove_prefix(kUdpPrefix.size());
   if (name.starts_with("127.") || name == "::1") return "loopback";
   const std::size_t last = name.find_last_of(".:");
   return std::string(name.substr(0, last == std::string_view::npos ? name.size() : last + 1)) + "x";
