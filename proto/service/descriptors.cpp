@@ -148,9 +148,9 @@ void Descriptors::expire(Peer& peer) {
   outbox_.raise_ways(peer, routes_.ways_of_question(peer, lack.backoff - 1u));
   ask(peer);
   // Solicited messages had a place, but did not come: let ever more other peers take it.
-  constexpr int kMostDoublings = 4;
+  constexpr int kMostShared = 4;
   if (all_taken()) return;
-  for (int others = 1 << std::min(lack.backoff - 1, kMostDoublings); others > 0; --others) {
+  for (int others = 1 << std::min(lack.backoff - 1, kMostShared); others > 0; --others) {
     Peer* const next = next_starved();
     if (next == nullptr) break;
     ask(*next);
