@@ -51,7 +51,7 @@ const UnexpectedEntry* look_for(const Owners& owners, PeerId peer, std::uint16_t
   return found;
 }
 
-// Whether a short address adds nothing: it may have fewer NICs than the peer's HELLO told.
+// Whether a short address names only NICs that are known. The peer's HELLO may have told more.
 bool names_known(PeerTable& peers, Peer& peer, const ParsedAddress& address) {
   if (!address.is_short || address.nics > peer.session.remote_nics) return false;
   for (std::size_t i = 0; i < address.nics; ++i) {
@@ -128,7 +128,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
 
 namespace {
 
-// A caller without a free name for an operation may ask whether anything else is wrong with it.
+// A caller without a free name for its operation gets `again` here, after all other checks.
 Status without_slot(OperationId operation) {
   return operation == kNoOperation ? Status::again : Status::invalid_argument;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receiving: where a packet goes by its type. All NICs' control comes before their data. `parse`
-// has checked the packet's form when this file sees it; the token, the session's state and the path
-// number are checked here, in that order, before anything changes.
+// makes the checks that need no state. The token and the session's state are checked before the
+// peer's state is used. The path number decides only whether the message in the packet counts:
+// liveness, route, floor and blocks apply to repeats too.
 #include "proto/endpoint/receiver.hpp"
 
 #include <algorithm>
@@ -204,7 +205,7 @@ void Receiver::receive_all() {
         if (seen_empty) note_drained(nics_[nic], true, turn_.number());
         continue;
       }
-      // A late turn drains: one ring's worth, whatever the budget.
+      // A late turn drains: as many packets as a ring holds full ones, whatever the budget.
       std::uint64_t budget = turn_.tunables.poll_budget_packets;
       if (turn_.is_late()) {
         const NicLimits& limits = sender_.limits();

@@ -5,19 +5,22 @@
 // path is UP, SUSPECT ones serve. Undelivered packets stay in flight, so a degraded NIC gets its
 // share, not an equal one. Equal NICs get equal shares, however round trips vary on a busy host.
 //
-// Peers take turns after each burst, and so do the paths of a peer. If only one peer sends, nothing
-// of others could go between two bursts. Then as many packets as may go now are written at once.
-// Several paths divide them in one step (division.hpp): the choices are the same, and each NIC gets
-// its packets as one burst. If a NIC refuses some, later fragments may have left over other NICs.
-// The refused ones then wait in front of what is lost, and a retransmission is not counted.
+// Peers take turns after each burst. Among equally filled paths the next slot comes first. If only
+// one peer sends, nothing of others could go between two bursts. Then as many packets as may go now
+// are written at once. Several paths divide them in one step (division.hpp): the shares are the
+// same, except that small packets stay together, and each NIC gets its packets as one burst. A
+// refused packet that later ones overtook waits in front of what is lost. It does not count as
+// retransmitted.
 //
 // A NIC gets no more than keeps it busy until the next turn, so that retransmissions do not wait
 // behind a whole message.
 //
 // A packet becomes part of the state only when its NIC has accepted it. Refused packets go back to
-// where they were picked, in order, and control that was in them is due again. (Only the lane's
-// turn is lost: the next packet takes another lane. Messages that share a packet count as in flight
-// once it is written, while all of them are at hand.)
+// where they were picked, in order, and control that was in them is due again. There are two
+// exceptions. The lane's turn is used up. Messages that share a packet count as in flight from
+// writing until they are taken back.
+//
+// Timer: `Pace::data_at`, at which a NIC that has enough to send takes more.
 #include "proto/endpoint/transmitter.hpp"
 
 #include <algorithm>

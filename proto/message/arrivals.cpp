@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Incoming messages: a fragment's way from the packet to its place, and the floor. Duplicates are
-// dropped at three levels. A datagram whose path number was seen is dropped by ReceivePaths::note
-// (path/receive_paths.cpp). A fragment whose bit is claimed is dropped by take_fragment. A packet
-// of a message that is finished, or below the floor, is dropped by incoming_for or on_granted.
+// dropped at three levels. ReceivePaths::note (path/receive_paths.cpp) recognizes a path number
+// that was seen. Receiver then drops the datagram's message, but applies its floor and blocks.
+// take_fragment drops a fragment whose bit is claimed. incoming_for and on_granted drop a packet of
+// a message that is finished, or below the floor.
 //
 // A number's entry in peer.receives.table is a descriptor's index. Once the message is finished or
 // cancelled the entry is its final status (kFinishedEntry | status), until the sender's floor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets that carry no data: envelopes that ask for a status, and probes of paths.
+// Envelopes, which carry no data: they ask what became of a message, or cancel it.
 #include "proto/base/sequence.hpp"
 #include "proto/message/outgoing.hpp"
 #include "proto/peer/peer_table.hpp"

@@ -2,8 +2,11 @@
 // This file declares packets lost. Every loss goes through lose_packet, which find_gaps and
 // evacuate call. Each loss has one of three reasons (docs/internals/protocol.md §9 and §10):
 //
-//   gap         Later packets of the same path arrived, enough of them or long enough ago.
-//   request     None arrived, but the receiver requests the packet, and it is old enough.
+//   gap         A later packet of the same path arrived, and this one is reorder_packets numbers
+//               behind it, or too old. With several lanes: it departed too long before one that
+//               arrived.
+//   request     Nothing overtook it, but the receiver requests it, and it is older than an answer
+//               takes.
 //   evacuation  The path failed, left a probe unanswered, is released, or ran out of numbers.
 //
 // On a path with several lanes overtaking alone means nothing. There the time between departures
