@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 
+#include "hawser/events.hpp"
 #include "hawser/stats.hpp"
 #include "hawser/status.hpp"
 #include "hawser/trace.hpp"
@@ -93,23 +94,24 @@ class Endpoint {
   [[nodiscard]] Status cancel(Time now, OperationId operation);
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
 
-  // Starts closing: lingers, then tells the peers. `closed` is true once all is settled, or after
-  // 1.5 close_timeout. By then every operation has its completion, and turns only reap buffers from
-  // the NICs. `is_through` is true when that is done too: no further turn is of use.
+  // Starts closing: lingers, then tells the peers. After 1.5 close_timeout at most, every operation
+  // has ended; time during which this end was away does not count. `closed` is true once no NIC
+  // holds a send any more, or after 2 close_timeout. Completions of sends that NICs still hold may
+  // follow. `is_through` is true after these: no further turn is of use.
   void close(Time now);
   [[nodiscard]] bool closed() const;
   [[nodiscard]] bool is_through() const;
   // Whether a peer has that name now.
   [[nodiscard]] bool knows(PeerId peer) const;
 
-  // Between turns: hands the NICs what may be sent, and does nothing else. The next turn is due as
-  // before, or now.
+  // Between turns: hands the NICs what may be sent, and does nothing else. Call a turn at once
+  // afterwards, as this may have armed timers.
   void transmit(Time now);
 
-  // One pass, in two halves. begin_turn reaps and receives from every NIC. finish_turn
-  // expires timers, acknowledges and sends. Each gets the time at which it starts: time spent in
-  // the first half (copies, being descheduled) is no delay of the fabric. The two alternate; turn
-  // calls both.
+  // One pass, in two halves. begin_turn reaps and receives from every NIC; if nothing is in flight,
+  // it may first transmit. finish_turn expires timers, acknowledges and sends. Each gets the time
+  // at which it starts: time spent in the first half (copies, being descheduled) is no delay of the
+  // fabric. The two alternate; turn calls both.
   void begin_turn(Time now);
   TurnResult finish_turn(Time now);
   TurnResult turn(Time now) {
@@ -117,7 +119,7 @@ class Endpoint {
     return finish_turn(now);
   }
 
-  // The newest operation_stalled.
+  // The newest event that warned: operation_stalled or peer_refused.
   [[nodiscard]] const Event& last_warning() const;
 
   std::size_t poll_completions(std::span<Completion> completions);
@@ -132,8 +134,9 @@ class Endpoint {
   [[nodiscard]] Status peer_stats(Time now, PeerId peer, PeerStats& stats) const;
 
  private:
-  std::unique_ptr<Owners> owners_;  // of the state
-  bool called_to_send_ = false;     // since the last turn, and last for a single packet
+  std::unique_ptr<Owners> owners_;  // of all other state
+  // `send` was called since the last turn, and the last call's message fits one packet.
+  bool called_to_send_ = false;
   std::uint32_t last_sent_to_ = ~std::uint32_t{0};  // the place of the last send's peer
 };
 

@@ -2,8 +2,9 @@
 // The NIC contract: what the protocol asks of a NIC, and what every driver must guarantee. The
 // driver owns the buffer and the payload of a packet from tx_burst, which accepts it, to reap,
 // which gives it back. A dead NIC changes nothing: its driver keeps both until its device has let
-// go, and must then reap them. If the session fails meanwhile, the send completes at once, and once
-// more after the reap (message/send.cpp).
+// go, and must then reap them. If the session fails while a send has no final status, the send
+// completes at once, and once more after the reap. A send that has its status completes once, after
+// the reap (message/send.cpp).
 //
 // A Nic is one endpoint's share of one device port: a data queue and a control queue (two UD queue
 // pairs, two UDP sockets) with a receive ring each. Control packets are small and have a ring of

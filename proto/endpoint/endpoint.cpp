@@ -3,11 +3,9 @@
 #include "proto/endpoint.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
-#include "proto/base/sequence.hpp"
 #include "proto/endpoint/owners.hpp"
 #include "proto/message/unscheduled.hpp"
 #include "proto/wire/address_blob.hpp"

@@ -120,6 +120,7 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
                 .outgoing = outgoing,
                 .incoming = incoming,
                 .sessions = sessions}) {
+  static_assert(Endpoint::kMaxNics == kMaxNics);
   HAWSER_ASSERT(config.endpoint_id != 0);
   turn.trace_to(config.trace, config.trace_context);
   const std::uint32_t indices = std::bit_ceil(peers.capacity()) - 1;

@@ -62,14 +62,14 @@ struct Owners {
   MessageTablePool table_blocks;
   Incoming incoming;
 
-  // ---- work at hand
+  // ---- lists and reports
   Senders senders{peers};
   TouchedPeers touched{peers};
   Reporter reporter{turn, peers, outgoing.all()};
   CallQueue call_queue{peers, turn.tunables.max_outstanding_handshakes};
   HalfOpenStrangers half_open{peers};
 
-  // ---- this turn
+  // ---- control, and the two halves of a turn
   Allowance allowance;
   Descriptors descriptors{turn, peers, touched, outbox, control_routes};
   Outbox outbox;

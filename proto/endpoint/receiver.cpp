@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "proto/base/prefetch.hpp"
-#include "proto/base/sequence.hpp"
 #include "proto/base/turn.hpp"
 #include "proto/message/allowance.hpp"
 #include "proto/message/incoming.hpp"
@@ -80,7 +79,7 @@ void Receiver::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
 }
 
 // Handles the contents of a packet from a ready peer, blocks excepted.
-void Receiver::take(Peer& peer, const wire::PacketView& packet) {
+void Receiver::dispatch(Peer& peer, const wire::PacketView& packet) {
   switch (packet.type) {
     case wire::PacketType::data: return incoming_.on_data(peer, packet);
     case wire::PacketType::packed: return incoming_.on_packed(peer, packet);
@@ -92,8 +91,8 @@ void Receiver::take(Peer& peer, const wire::PacketView& packet) {
 }
 
 // False: drop the sequenced packet.
-bool Receiver::arrives(Peer& peer, std::size_t nic, const wire::PacketView& packet,
-                       bool congestion_experienced) {
+bool Receiver::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                            bool congestion_experienced) {
   const auto [path, is_new, overtaken] =
       receive_paths_.note(peer, nic, packet, congestion_experienced);
   if (path == nullptr) return false;
@@ -122,20 +121,19 @@ void Receiver::receive_packet(std::size_t nic, const RxPacket& datagram) {
   nics_[nic].bytes_received += datagram.datagram_bytes();
   if (packet.session != nullptr) return sessions_.on_session(nic, packet);
 
-  const std::uint32_t receiver = packet.header->receiver ^ sessions_.name_mask();
-  if (!peers_.is_known(receiver)) return reporter_.drop(DropReason::unknown_receiver);
-  Peer* const awake = peers_.find_awake(receiver);
-  const std::uint64_t token =
-      awake != nullptr ? awake->session.token : peers_.resting(receiver).token;
+  const std::uint32_t index = packet.header->receiver ^ sessions_.name_mask();
+  if (!peers_.is_known(index)) return reporter_.drop(DropReason::unknown_receiver);
+  Peer* const awake = peers_.find_awake(index);
+  const std::uint64_t token = awake != nullptr ? awake->session.token : peers_.resting(index).token;
   if (token == 0 || packet.header->token != token) return reporter_.drop(DropReason::wrong_token);
   // A resting peer is not calling anyone, so a CHALLENGE must not wake it: it would only repeat its
   // announcement.
   if (awake == nullptr && packet.challenge != nullptr)
     return reporter_.drop(DropReason::stale_session);
-  Peer& peer = awake != nullptr ? *awake : sessions_.wake(receiver);
-  reporter_.packet_is_from(receiver);
+  Peer& peer = awake != nullptr ? *awake : sessions_.wake(index);
+  reporter_.packet_is_from(index);
   if (packet.challenge != nullptr) return sessions_.on_challenge(nic, peer, packet);
-  const std::uint8_t far = packet.header->slot >> 4;
+  const std::uint8_t far = packet.header->nic();
   if (far >= peer.session.remote_nics) return reporter_.drop(DropReason::not_connected);
   if (packet.closing != nullptr) return sessions_.on_closing(peer, {nic, far}, packet);
   if (peer.session.state == SessionState::answered)
@@ -156,11 +154,11 @@ void Receiver::receive_packet(std::size_t nic, const RxPacket& datagram) {
     sessions_.repeat_close(peer);
   } else {
     if (!peer.session.close_sent) incoming_.on_floor(peer, packet.header->floor);
-    if (!sequenced || arrives(peer, nic, packet, datagram.congestion_experienced)) {
+    if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
       if ((packet.header->flags & wire::kFlagInsists) != 0) {
         outbox_.raise_ways(peer, routes_.ways_of_answer(peer));
       }
-      take(peer, packet);
+      dispatch(peer, packet);
     }
   }
   apply_blocks(peer, packet.blocks);

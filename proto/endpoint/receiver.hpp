@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes packets from all NICs, and hands what they hold to the owners that it concerns. Its own is
-// only the work space of a burst. receiver.cpp has the rules.
+// Takes packets from all NICs, and hands what they hold to the owners that it concerns. It keeps
+// only work space for a burst. receiver.cpp has the rules.
 #pragma once
 
 #include <array>
@@ -54,9 +54,9 @@ class Receiver {
 
  private:
   void receive_packet(std::size_t nic, const RxPacket& datagram);
-  [[nodiscard]] bool arrives(Peer& peer, std::size_t nic, const wire::PacketView& packet,
-                             bool congestion_experienced);
-  void take(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                                  bool congestion_experienced);
+  void dispatch(Peer& peer, const wire::PacketView& packet);
   void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
   [[nodiscard]] std::uint32_t index_in(const RxPacket& packet) const;
   void look_ahead(std::span<const RxPacket> burst, std::size_t i) const;

@@ -35,15 +35,13 @@ std::size_t Endpoint::verdicts(std::span<Verdict> out) const { return owners_->v
 
 namespace {
 
-constexpr std::uint8_t kSilent = 3;  // probe timeouts in a row without an answer
-
 // The state of the NIC that a path shows. Nothing if the path is idle: if it was not heard since
 // another path of the NIC went DOWN, it is UP only because nobody has tried it.
 std::optional<PathState> testimony(const Path& path, const LocalNic& local) {
   if (path.state != PathState::up) return path.state;
   const bool doubted = local.path_down_at != Time{};
   if (doubted && (!path.any_acked || path.heard_at < local.path_down_at)) return std::nullopt;
-  return path.unanswered >= kSilent ? PathState::suspect : PathState::up;
+  return path.unanswered >= kTriedInVain ? PathState::suspect : PathState::up;
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ void Transmitter::transmit() {
     const std::uint32_t index = senders_.pop_front(peers_);
     Peer& peer = peers_.at(index);
     const std::uint64_t sent_before = turn_.counters.data_packets_sent;
-    const Sent outcome = transmit_burst(peer, senders_.empty() ? budget : 1);
+    const BurstOutcome outcome = transmit_burst(peer, senders_.empty() ? budget : 1);
     const std::uint64_t sent = turn_.counters.data_packets_sent - sent_before;
     budget -= std::min(budget, sent);
     if (sent > 0) {
@@ -89,10 +89,10 @@ void Transmitter::transmit() {
       touched_.add(peer);
     }
     // A peer that windows or paths block returns to the list when the block ends.
-    if (outcome == Sent::more || outcome == Sent::refused) {
+    if (outcome == BurstOutcome::more || outcome == BurstOutcome::refused) {
       if (!senders_.contains(peer)) senders_.push_back(peers_, index);
     }
-    if (outcome == Sent::refused) ++refusals;
+    if (outcome == BurstOutcome::refused) ++refusals;
   }
 }
 
@@ -377,8 +377,8 @@ bool Transmitter::hand_over_rows(Peer& peer) {
 }
 
 // Sends up to `most` packets, over several paths at once. With an empty burst nothing was done.
-Transmitter::Sent Transmitter::transmit_divided(Peer& peer, std::uint64_t want_bytes,
-                                                std::uint64_t most) {
+Transmitter::BurstOutcome Transmitter::transmit_divided(Peer& peer, std::uint64_t want_bytes,
+                                                        std::uint64_t most) {
   const std::uint64_t limit = turn_.tunables.max_in_flight_packets;
   const std::uint64_t room =
       limit - std::min<std::uint64_t>(paths_.in_flight_on_answering(), limit);
@@ -387,14 +387,14 @@ Transmitter::Sent Transmitter::transmit_divided(Peer& peer, std::uint64_t want_b
   burst_.size = 0;
   if (most < 2 || !outgoing_.can_take_back(most) || !begin_division(peer, want_bytes) ||
       division_.next() == nullptr) {
-    return Sent::more;
+    return BurstOutcome::more;
   }
   const std::size_t taken = sender_.take_buffers(std::span(burst_.buffers).first(most));
   burst_.size = write_divided(peer, want_bytes, taken);
   sender_.give_buffers(std::span(burst_.buffers).subspan(burst_.size, taken - burst_.size));
-  if (burst_.size == 0) return Sent::more;
+  if (burst_.size == 0) return BurstOutcome::more;
   peer.paths.turn_slot = static_cast<std::uint8_t>(division_.last().path->slot + 1);
-  return hand_over_rows(peer) ? sent(peer) : refuse();
+  return hand_over_rows(peer) ? outcome_of(peer) : note_refusal();
 }
 
 // A burst whose last pick this is has left over the path.
@@ -413,45 +413,46 @@ void Transmitter::take_back(Peer& peer, Path& path, const Pick& pick, const TxPa
   outgoing_.unpick(peer, pick);
 }
 
-Transmitter::Sent Transmitter::sent(const Peer& peer) {
-  return peer.sends.retransmits.empty() && peer.sends.to_send.empty() ? Sent::all : Sent::more;
+Transmitter::BurstOutcome Transmitter::outcome_of(const Peer& peer) {
+  return peer.sends.retransmits.empty() && peer.sends.to_send.empty() ? BurstOutcome::all
+                                                                      : BurstOutcome::more;
 }
 
-Transmitter::Sent Transmitter::refuse() {
+Transmitter::BurstOutcome Transmitter::note_refusal() {
   ++turn_.counters.nic_backpressure;
   turn_.refused();
-  return Sent::refused;
+  return BurstOutcome::refused;
 }
 
-Transmitter::Sent Transmitter::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
-  if (peer.sends.retransmits.empty() && peer.sends.to_send.empty()) return Sent::all;
+Transmitter::BurstOutcome Transmitter::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
+  if (peer.sends.retransmits.empty() && peer.sends.to_send.empty()) return BurstOutcome::all;
   sessions_.hear_news(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender_.limits().burst_packets;
   if (!peer.sends.to_send.empty())
     paths_.bind_for_bulk(peer, outgoing_.at(peer.sends.to_send.front()).fragments);
   if (in_a_row > 1 && !std::has_single_bit(peer.paths.bound) && !turn_.was_refused()) {
-    const Sent outcome = transmit_divided(peer, want_bytes, in_a_row);
+    const BurstOutcome outcome = transmit_divided(peer, want_bytes, in_a_row);
     if (burst_.size > 0) return outcome;
   }
   const Time others = std::exchange(pace_.data_at, kNever);
   Path* path = choose_path(peer, want_bytes);
   const bool waits = path == nullptr && pace_.data_at != kNever;
   pace_.data_at = earlier(pace_.data_at, others);
-  if (waits) return Sent::refused;
+  if (waits) return BurstOutcome::refused;
   if (Path* more = paths_.bind_beside(peer, path, want_bytes)) path = more;
   if (path == nullptr) {
     ++turn_.counters.window_limited;
-    return awaits_way(paths_, peer) ? Sent::refused : Sent::blocked;
+    return awaits_way(paths_, peer) ? BurstOutcome::refused : BurstOutcome::blocked;
   }
   burst_.size = 0;
   burst_.remote = sender_.remote(peer, pair_of(*path));
   if (burst_.remote == kNoRemote) {
     (void)paths_.has_way(peer, *path);
-    return Sent::more;  // over another path
+    return BurstOutcome::more;  // over another path
   }
   const std::size_t limit =
       sender_.take_buffers(std::span(burst_.buffers).first(burst_limit(peer, *path, in_a_row)));
-  if (limit == 0) return Sent::refused;
+  if (limit == 0) return BurstOutcome::refused;
   auto& picks = burst_.rows.front().picks;
   auto& packets = burst_.rows.front().packets;
   while (burst_.size < limit && outgoing_.pick(peer.sends, picks[burst_.size])) {
@@ -469,7 +470,7 @@ Transmitter::Sent Transmitter::transmit_burst(Peer& peer, std::uint64_t in_a_row
     burst_left(peer, *path, picks[accepted - 1]);
     if (path->prompt) paths_.arm_all_prompt(peer);
   }
-  return accepted < burst_.size ? refuse() : sent(peer);
+  return accepted < burst_.size ? note_refusal() : outcome_of(peer);
 }
 
 }  // namespace hawser::proto

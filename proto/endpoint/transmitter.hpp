@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which peer sends next, over which path, and which fragments. Its own is how much the NICs get
-// ahead of time, and the work space in which packets are written. transmitter.cpp has the rules.
+// Which peer sends next, over which path, and which fragments. It keeps only the pace of the NICs,
+// and work space for packets. transmitter.cpp has the rules.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "hawser/types.hpp"
+#include "hawser/stats.hpp"
 #include "proto/base/time.hpp"
 #include "proto/endpoint/burst.hpp"
 #include "proto/message/pick.hpp"
@@ -47,19 +47,24 @@ class Transmitter {
   };
   explicit Transmitter(const Parts& parts);
 
-  // A turn begins, so late.
+  // A turn begins, `late_by` after the time that was asked for.
   void begin_turn(Duration late_by) { pace_.late_by = late_by; }
-  // Its second half begins, so long after the first.
+  // The second half of the turn begins; the first one took `took`.
   void begin_second_half(Duration took) { pace_.start(took); }
   // Hands the NICs what may go now, of all peers that have something to send.
   void transmit();
-  // When NICs that have enough to send take more.
+  // The earliest time at which a NIC that has enough to send takes more.
   [[nodiscard]] Time more_at() const { return pace_.data_at; }
 
  private:
-  enum class Sent : std::uint8_t { all, more, blocked, refused };
+  enum class BurstOutcome : std::uint8_t {
+    all,      // nothing waits any more
+    more,     // something waits
+    blocked,  // windows or paths block the peer
+    refused,  // a NIC, the pace or the pool refused something: more in a later turn
+  };
 
-  [[nodiscard]] Sent transmit_burst(Peer& peer, std::uint64_t in_a_row);
+  [[nodiscard]] BurstOutcome transmit_burst(Peer& peer, std::uint64_t in_a_row);
   [[nodiscard]] bool is_over_limit(const Path& path) const;
   template <class Policy>
   [[nodiscard]] Path* best_path(Peer& peer, PathState wanted, std::uint64_t want_bytes, bool& any);
@@ -70,9 +75,10 @@ class Transmitter {
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
   void burst_left(Peer& peer, Path& path, const Pick& last);
   void take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
-  [[nodiscard]] Sent refuse();
-  [[nodiscard]] static Sent sent(const Peer& peer);
-  [[nodiscard]] Sent transmit_divided(Peer& peer, std::uint64_t want_bytes, std::uint64_t most);
+  [[nodiscard]] BurstOutcome note_refusal();
+  [[nodiscard]] static BurstOutcome outcome_of(const Peer& peer);
+  [[nodiscard]] BurstOutcome transmit_divided(Peer& peer, std::uint64_t want_bytes,
+                                              std::uint64_t most);
   [[nodiscard]] bool begin_division(Peer& peer, std::uint64_t want_bytes);
   [[nodiscard]] std::uint32_t write_divided(Peer& peer, std::uint64_t want_bytes, std::size_t most);
   [[nodiscard]] bool prepare_share(Peer& peer, Share& share, std::size_t more);

@@ -6,8 +6,8 @@
 //
 // A law hears of two things. An acknowledgement brings delays, marks, newly acknowledged packets,
 // and how much was in flight, to compare the window with (path_acks.cpp). Packets are lost if later
-// ones overtook them (loss_detector.cpp). Other retransmissions are not reported, as they show that
-// a path or a receiver failed, and not that the fabric is full.
+// ones overtook them (loss_detector.cpp). Other losses report 0 packets, as they show that a path
+// or a receiver failed, and not that the fabric is full.
 //
 // Each path has a law of its own, and there are up to 16 paths a peer, so a law is small: Path has
 // a limit on its size.

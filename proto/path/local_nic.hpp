@@ -25,7 +25,7 @@ struct LocalNic {
   std::uint32_t fell = 0;
   std::uint32_t moved = 0;
   // Everything that lay in its data ring when turn `drained` began has been taken. Turn `marked` is
-  // drained too once a ring's worth has been received since `marked_bytes`.
+  // drained too once four rings' worth have been received since `marked_bytes`.
   std::uint32_t drained = 0;
   std::uint32_t marked = 0;
   std::uint64_t marked_bytes = 0;

@@ -62,7 +62,7 @@ struct alignas(kCacheLine) Path {
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
   bool any_acked : 1 = false;
   bool resumed : 1 = false;      // after a rest, so the peer's ce_count from before is not known
-  bool written_off : 1 = false;  // no path answers; the limit for other peers ignores its packets
+  bool written_off : 1 = false;  // it doesn't answer; the limit for other peers ignores its packets
   bool prompt : 1 = false;       // what is in flight is acknowledged without delay
   bool acked_in_turn : 1 = false;
   bool any_requested : 1 = false;  // the receiver misses packets that no later packet has overtaken
@@ -70,8 +70,8 @@ struct alignas(kCacheLine) Path {
   bool probe_put_off = false;
   PromptTime prompt_time;  // how long answers take that the peer doesn't delay
   std::uint8_t lane_turn = 0;
-  // For people: probes in a row without an ack though the peer was there. On a bridge also a bit
-  // for each remote NIC to which its local NIC sent kInVain such probes.
+  // Probes in a row without an ack though the peer was there. On a bridge also a bit for each
+  // remote NIC to which its local NIC sent kInVain such probes.
   std::uint8_t in_vain = 0;
   std::uint16_t tried = 0;
   std::uint32_t ce_count = 0;           // as last reported
@@ -102,8 +102,8 @@ struct alignas(kCacheLine) Path {
   Duration probe_interval{};
 
   Time heard_at{};  // bound, or acknowledged last
+  Time down_at{};   // when it last went DOWN
   // For people only.
-  Time down_at{};  // when it last went DOWN
   std::uint64_t packets_sent = 0;
   std::uint64_t packets_lost = 0;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which path of a peer carries the next packets. `choose_path` (proto/endpoint/transmitter.cpp)
-// offers each path that may carry data, in turn, and takes the best. A policy is a class like these
-// two:
+// offers each path that may carry data, in turn, and takes the best. If one peer sends over several
+// paths, division.hpp applies the same policy to many packets in one step. A path that was bound a
+// moment ago (`bind_beside`) takes the burst whatever the policy says. control_routes.hpp chooses
+// for control packets. A policy is a class like these two:
 //
 //   LeastFilled   the path whose window the packets fill the least. A window shows how much its
 //                 path carries in a round trip, so a slow NIC gets less. If paths are filled alike,

@@ -16,7 +16,8 @@
 // ended.
 //
 // Timers of a peer: `call_at`, `keepalive_at`, `stall_at`, `rest_at`, `close_at`. Timers of the
-// endpoint: `news.at` and `close_wake`. peer_timers.cpp folds those of a peer into one.
+// endpoint: `news.at`, and `close_wake`, which folds `close_at`. peer_timers.cpp folds the others
+// of a peer into one, but for `stall_at`, which is looked at in each turn that touches the peer.
 #pragma once
 
 #include <cstddef>
