@@ -155,7 +155,7 @@ void AnsweringNic::take(std::uint32_t number, std::span<const std::byte> headers
     Peer& peer;
     void operator()(const wire::StatusView& view) const {
       for (const wire::StatusEntry& entry : view.entries) {
-        peer.sends.floor = std::max(peer.sends.floor, entry.message + entry.run);
+        peer.floor = std::max(peer.floor, entry.message + entry.run);
       }
     }
   };
@@ -171,7 +171,7 @@ void AnsweringNic::take(std::uint32_t number, std::span<const std::byte> headers
 
 void AnsweringNic::welcome(Peer& peer, std::uint32_t number, const wire::SessionPart& hello) {
   ++hellos_;
-  peer.session.token = hello.my_token;
+  peer.token = hello.my_token;
   peer.receiver = hello.my_index;
   wire::PacketWriter writer(scratch_);
   writer.begin(wire::PacketType::welcome, hello.my_index, hello.my_token, 0);
@@ -205,7 +205,7 @@ void AnsweringNic::acknowledge(Peer& peer, std::uint32_t number, const wire::Pac
   if (echoes) {
     write_message(writer, peer, kEchoBytes);
   } else {
-    writer.begin(wire::PacketType::control, peer.receiver, peer.session.token, peer.sends.floor);
+    writer.begin(wire::PacketType::control, peer.receiver, peer.token, peer.floor);
   }
   bool all = writer.ack_info(++peer.turn, 0, 4096);
   if (packet.type != wire::PacketType::envelope) {
@@ -223,7 +223,7 @@ void AnsweringNic::acknowledge(Peer& peer, std::uint32_t number, const wire::Pac
 
 void AnsweringNic::write_message(wire::PacketWriter& writer, Peer& peer, std::uint32_t bytes) {
   wire::CommonHeader& header =
-      writer.begin(wire::PacketType::data, peer.receiver, peer.session.token, peer.sends.floor);
+      writer.begin(wire::PacketType::data, peer.receiver, peer.token, peer.floor);
   header.generation = 1;
   header.flags = wire::kFlagAllSent;
   header.path_number = peer.next_path_number++;

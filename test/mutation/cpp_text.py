@@ -199,6 +199,9 @@ class Finder:
         return end + 1
 
 
+# An operator whose left or right operand is missing.
+LACKS_LEFT = re.compile(r"\|\||&&|[<>=!]=|[<>=/%^|?:,.]|->")
+LACKS_RIGHT = re.compile(r"([<>=/%^|&*?:,.!~]|->|(?<!\+)\+|(?<!-)-)$")
 STATEMENT_WORD = re.compile(
     r"(if|else|for|while|do|switch|case|default|return|break|continue|goto|try|catch)\b")
 
@@ -222,6 +225,8 @@ def is_expression(text):
     """Whether the text may be an expression; only looks for what shows at once that it is none."""
     code = blank(text).strip()
     if not code or STATEMENT_WORD.match(code):
+        return False
+    if LACKS_LEFT.match(code) or LACKS_RIGHT.search(code):
         return False
     depth = 0
     for letter in code:

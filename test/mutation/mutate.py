@@ -33,6 +33,7 @@ OBSERVES = re.compile(r"(\+\+)?counters\.|\(?tracing\(\)|trace\w*\(|TraceRecord|
 OPERATORS = {" < ": " <= ", " <= ": " < ", " > ": " >= ", " >= ": " > ", " == ": " != ",
              " != ": " == ", " && ": " || ", " || ": " && "}
 FUNCTIONS = {"std::min": "std::max", "std::max": "std::min", "earlier(": "later(", "later(": "earlier("}
+PART_OF_A_NAME = re.compile(r"(\w|\.|->|::)$")  # what then stands before a text
 CONSTANTS = {" + 1": "", " - 1": "", " + 2": " + 1"}
 
 
@@ -137,6 +138,8 @@ def change_of_edit(sources, mutant, number, edit):
     end = sources[file].index(text) + len(code.rstrip())
     statement = code.rstrip()[-1] in ";}"
     check_form(mutant, text, replacement, statement)
+    if not statement and PART_OF_A_NAME.search(cpp_text.blank(sources[file])[:start]):
+        raise TableError(f"{mutant.name}: the text is only part of a name:\n{text}")
     if statement and re.match(r"\s*else\b", cpp_text.blank(sources[file])[end:]):
         raise TableError(f"{mutant.name}: an else follows, which would lose its if:\n{text}")
     return Change(start, end, statement, number, one_line(replacement))

@@ -86,14 +86,22 @@ class MutateTest(unittest.TestCase):
                 self.generate("  g(a);", bug)
 
     def test_a_bug_that_is_no_expression_is_refused(self):
-        for bug in ("if (a <= b)", "a <= b;", "", "// nothing", "return a", "a) || (b", "(a <= b"):
+        for bug in ("if (a <= b)", "a <= b;", "", "// nothing", "return a", "a) || (b", "(a <= b",
+                    "a < b ||", "&& a < b", "a +", "a <", "== b", "a ?"):
             with self.subTest(bug), self.assertRaisesRegex(mutate.TableError, "late: the new text is no expression"):
                 self.generate("a < b", bug)
-        self.generate("a < b", "[&] { g(a); return true; }()")
+        for bug in ("[&] { g(a); return true; }()", "a++", "--a", "-a", "*b", "&a", "~a"):
+            self.generate("a < b", bug)
 
     def test_a_text_that_is_neither_is_refused(self):
         with self.assertRaisesRegex(mutate.TableError, "late: the text is no expression"):
             self.generate("  if (a < b)", "  if (a <= b)")
+
+    def test_the_end_of_a_name_is_refused(self):
+        for before in ("it.", "it->", "it::", "xa"):
+            source = SOURCE.replace("a < b", before + "a < b")
+            with self.subTest(before), self.assertRaisesRegex(mutate.TableError, "late: the text is only part"):
+                self.generate("a < b", "a <= b", source=source)
 
     def test_an_if_whose_else_would_be_left_is_refused(self):
         source = SOURCE.replace("  g(a);\n", "  if (a) g(a);\n  else g(b);\n")
