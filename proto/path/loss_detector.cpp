@@ -11,8 +11,9 @@
 //
 // On a path with several lanes overtaking alone means nothing. There the time between departures
 // decides, and age. Order within a lane would mean something, but a lane has only one or two
-// packets in flight in a round trip. The thresholds are in gap_rule.hpp. How far packets of a NIC
-// overtake each other is in reordering.hpp, and what the receiver requests in message/expect.cpp.
+// packets in flight in a round trip. The policy, loss_rule.hpp, gives the verdict on each packet.
+// How far packets of a NIC overtake each other is in reordering.hpp, and what the receiver requests
+// in message/expect.cpp.
 //
 // A path fails here in three ways. Silence: none of its packets arrived, though later ones on other
 // paths did, and none lay in a ring of the peer. Requests: round after round, the receiver misses
@@ -29,6 +30,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/path/gap_rule.hpp"
+#include "proto/path/loss_rule.hpp"
 #include "proto/path/path_set.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
@@ -139,12 +141,15 @@ void PathSet::find_gaps(Peer& peer, Path& path) {
   path.gap_at = kNever;
   if (!path.any_acked && !path.any_requested) return;
   path.advance_oldest(records_);
-  const Duration patience = gap_patience(path.response);
-  const Duration unordered = unordered_patience(path.response, turn_.granularity);
   const LocalNic& nic = nics_[path.local_nic];
-  const Duration window = nic.reordering.window(path.response, turn_.granularity);
-  const bool ordered = nic.lanes == 1 && !path.reordering_proven;
-  const Time newest = path.newest_departed(records_);
+  const OrderAndTime rule({.response = path.response,
+                           .reordering = nic.reordering,
+                           .now = turn_.now(),
+                           .newest = path.newest_departed(records_),
+                           .granularity = turn_.granularity,
+                           .reorder_packets = turn_.tunables.reorder_packets,
+                           .several_lanes = nic.lanes > 1,
+                           .keeps_order = nic.lanes == 1 && !path.reordering_proven});
   const std::uint64_t end = path.any_requested ? path.sent.next() : path.largest_acked;
   std::uint64_t lost = 0;
   bool any = false;
@@ -156,18 +161,13 @@ void PathSet::find_gaps(Peer& peer, Path& path) {
     if (record.state != SentPacket::State::in_flight) continue;
     const bool overtaken = path.any_acked && before(n, path.largest_acked);
     if (!overtaken && !record.requested) continue;
-    const std::uint64_t needed = record.requested ? 1 : turn_.tunables.reorder_packets;
-    const bool by_order = overtaken && ordered;
-    const GapVerdict verdict =
-        by_order ? judge_gap(path.largest_acked - n, needed, record.sent, turn_.now(), patience)
-        : overtaken && nic.lanes > 1 && record.requested
-            ? judge_age(record.departed, turn_.now(), nic.reordering.asked(path.response))
-        : overtaken && nic.lanes > 1
-            ? judge_departure(record.departed, newest, turn_.now(), window, unordered)
-            : judge_age(record.sent, turn_.now(), unordered);
+    const LossVerdict verdict = rule.judge({.sent = record.sent,
+                                            .departed = record.departed,
+                                            .behind = overtaken ? path.largest_acked - n : 0,
+                                            .requested = record.requested});
     if (verdict.lost) {
       lose_packet(peer, path, n, record, overtaken ? TraceLoss::gap : TraceLoss::request);
-      record.lost_by_order = by_order;
+      record.lost_by_order = verdict.by_order;
       lost += overtaken ? 1 : 0;
       if (!overtaken) unheard = later(unheard, record.sent);
       any = true;
@@ -179,6 +179,7 @@ void PathSet::find_gaps(Peer& peer, Path& path) {
     }
   }
   if (senders_.contains(peer)) doubted = Time{};  // data follows, and shows the same
+  const Duration window = nic.reordering.window(path.response, turn_.granularity);
   if (doubted != Time{} && path.last_departed <= doubted + window) {
     if (doubted + window < turn_.now()) {
       if (send_probe(peer, path, false)) arm_pto(path);
