@@ -50,8 +50,8 @@ struct Time {
   return static_cast<std::uint32_t>(static_cast<std::uint64_t>(time.ns) >> 10);
 }
 
-// The deadline of a timer that is not armed.
-inline constexpr Time kNever{std::numeric_limits<std::int64_t>::max()};
+// The deadline of a timer that is not armed: in a century, and early enough for 63 bits (Timer).
+inline constexpr Time kNever{std::numeric_limits<std::int64_t>::max() / 2};
 
 [[nodiscard]] constexpr Time earlier(Time a, Time b) { return a < b ? a : b; }
 [[nodiscard]] constexpr Time later(Time a, Time b) { return a < b ? b : a; }

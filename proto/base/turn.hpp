@@ -24,6 +24,7 @@
 #include "proto/base/random.hpp"
 #include "proto/base/ring.hpp"
 #include "proto/base/time.hpp"
+#include "proto/base/timer.hpp"
 
 namespace hawser::proto {
 
@@ -95,12 +96,9 @@ class Turn {
   // A NIC or the pool refused something.
   void refused() { refused_ = true; }
 
-  // Whether an expired timer waits for one drain of the rings. Then `deadline` is moved by `by`.
-  [[nodiscard]] bool put_off(Time& deadline, bool& used, Duration by) const {
-    if (!late_ || used) return false;
-    used = true;
-    deadline = now_ + by;
-    return true;
+  // Whether an expired timer waits for one drain of the rings. Then it fires `by` later.
+  [[nodiscard]] bool postpones(Timer& timer, Duration by) const {
+    return late_ && timer.postpone(now_ + by);
   }
 
   // ---- results

@@ -15,10 +15,9 @@
 // message therefore does not wait for NICs that have nothing to read.
 //
 // Drain before you declare: a turn that begins more than late_wakeup after the requested time is
-// late (Turn::is_late).
-// Timers that expired meanwhile are postponed once (put_off), until the rings have been read. A
-// host may also stop in the middle of a turn. Then the second half of that turn is late, and so is
-// the next turn, which reads what arrived meanwhile.
+// late (Turn::is_late). It postpones the timers that expired meanwhile, once, until the rings have
+// been read (Turn::postpones). A host may also stop in the middle of a turn. Then the second half
+// of that turn is late, and so is the next turn, which reads what arrived meanwhile.
 #include <utility>
 
 #include "proto/endpoint/owners.hpp"

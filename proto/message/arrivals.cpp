@@ -324,7 +324,7 @@ void Incoming::arrived_whole(IncomingMessage& message) {
   if (message.half) --peer.receives.half_messages;
   message.half = false;
   timers_.remove(messages_.index_of(message));
-  message.expect_at = kNever;
+  message.expect_timer.stop();
   // Whether the sender awaits a status.
   const bool counts = peer.session.state == SessionState::ready && !message.outlives &&
                       !before(message.number, peer.receives.remote_floor);

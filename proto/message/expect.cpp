@@ -2,11 +2,11 @@
 // Layer 2 of loss detection: the receiver knows which fragments must still come. It requests
 // exactly the missing ones when they don't.
 //
-// Timer of an incoming message: `expect_at`, armed while fragments that may come are missing. Its
-// interval depends on the level: BULK (the gap rule covers it), TAIL (all was sent once, or little
-// is missing), GATE (its group waits for it). It doubles per fruitless expiry, and progress resets
-// it. The peer's patience scales it, and grows when a requested fragment turns out to have been
-// under way. Asking early is cheap: the sender knows which packets may still be under way, and
+// Timer of an incoming message: `expect_timer`, armed while fragments that may come are missing.
+// Its interval depends on the level: BULK (the gap rule covers it), TAIL (all was sent once, or
+// little is missing), GATE (its group waits for it). It doubles per fruitless expiry, and progress
+// resets it. The peer's patience scales it, and grows when a requested fragment turns out to have
+// been under way. Asking early is cheap: the sender knows which packets may still be under way, and
 // waits for those.
 //
 // Messages that found no descriptor have timers of their own (service/descriptors.hpp).
@@ -89,11 +89,11 @@ void Incoming::expect(IncomingMessage& message, bool progress) {
   if (progress) message.backoff = 0;
   if (message.arrived.claimed() >= message.may_come || turn_.tunables.recovery_request == 0 ||
       (message.no_room && !message.matched)) {
-    message.expect_at = kNever;
+    message.expect_timer.stop();
     return;
   }
   // Much is missing, and the next fragment of a burst would only show the same.
-  if (message.expect_turn == turn_.number() && message.expect_at != kNever &&
+  if (message.expect_turn == turn_.number() && message.expect_timer.is_armed() &&
       level_of(message) == DetectionLevel::bulk) {
     return;
   }
@@ -101,13 +101,12 @@ void Incoming::expect(IncomingMessage& message, bool progress) {
   const Peer& peer = peers_.at(message.peer);
   const Duration interval = detection_interval(peer, message) * peer.receives.patience_eighths / 8;
   const Duration longest = std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 8, interval);
-  message.expect_at =
-      turn_.now() + std::min(interval * (std::int64_t{1} << message.backoff), longest);
-  message.expect_put_off = false;
+  message.expect_timer.arm(turn_.now() +
+                           std::min(interval * (std::int64_t{1} << message.backoff), longest));
   // The heap holds a lower bound: it moves only forward in time, when it fires.
   const std::uint32_t index = messages_.index_of(message);
-  if (message.expect_at < timers_.deadline_of(index)) {
-    timers_.update(index, message.expect_at);
+  if (message.expect_timer.at() < timers_.deadline_of(index)) {
+    timers_.update(index, message.expect_timer.at());
   }
 }
 
@@ -121,10 +120,10 @@ void Incoming::expire(std::uint32_t most) {
 void Incoming::expire_expectation(IncomingMessage& message) {
   const std::uint32_t index = messages_.index_of(message);
   Peer& peer = peers_.at(message.peer);
-  if (message.expect_at == kNever || peer.session.state != SessionState::ready) return;
-  if (turn_.now() < message.expect_at ||
-      turn_.put_off(message.expect_at, message.expect_put_off, peer.response.smoothed())) {
-    timers_.update(index, message.expect_at);
+  if (!message.expect_timer.is_armed() || peer.session.state != SessionState::ready) return;
+  if (!message.expect_timer.is_due(turn_.now()) ||
+      turn_.postpones(message.expect_timer, peer.response.smoothed())) {
+    timers_.update(index, message.expect_timer.at());
     return;
   }
   if (message.granted > 0) outbox_.add_grant(peer, message);

@@ -233,7 +233,7 @@ void Incoming::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t b
   message.granted = message.may_come = up_to;
   message.moved = coarse(turn_.now());
   regrade(message);
-  if (message.expect_at == kNever) expect(message, true);
+  if (!message.expect_timer.is_armed()) expect(message, true);
   outbox_.add_grant(peer, message);
   if (lacks_some) outbox_.add_request(peer, message);
 }

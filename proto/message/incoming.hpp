@@ -8,8 +8,8 @@
 //   expect.cpp     when missing fragments are requested
 //   grants.cpp     who is granted how much
 //
-// Timers: `expect_at` of a message, which `expire` fires, and `due` of a peer with paced messages,
-// which `expire_pace` fires.
+// Timers: `expect_timer` of a message, which `expire` fires, and `due` of a peer with paced
+// messages, which `expire_pace` fires.
 #pragma once
 
 #include <cstddef>

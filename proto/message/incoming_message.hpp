@@ -12,6 +12,7 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/base/timer.hpp"
 #include "proto/options.hpp"
 #include "proto/wire/layout.hpp"
 
@@ -36,7 +37,7 @@ inline constexpr std::size_t kGrantRanks = 4;
 
 struct IncomingMessage {
   std::uint32_t peer = kNoIndex;
-  std::uint32_t expect_turn = 0;  // the turn that set expect_at, if nothing was in vain before
+  std::uint32_t expect_turn = 0;  // the turn that armed expect_timer, if nothing was in vain before
   std::uint64_t number = 0;
   std::uint64_t tag = 0;
   std::uint64_t immediate = 0;
@@ -72,14 +73,13 @@ struct IncomingMessage {
   std::uint64_t buffer_bytes = 0;
   ReceiveOptions options{};
 
-  Time expect_at = kNever;       // detection interval of layer 2
+  Timer expect_timer;            // detection interval of layer 2
   Time asked_at{};               // when the last grant or request left; 0: answered
   std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
   std::uint32_t asked_to = 0;
   std::uint32_t requested_from = kNoIndex;  // the lowest of the last request; one that comes twice
                                             // was asked for too early
   std::uint8_t backoff = 0;
-  bool expect_put_off = false;
   bool paced = false;   // matched, and not all of it comes unasked
   GrantRank rank{};     // while it wants a grant
   ListLink due_link;    // on the peer's list of messages with a grant or request due

@@ -10,7 +10,7 @@
 // Whoever sends packets picks fragments here, and gives back what no NIC took. PathSet tells what
 // became of a packet that a NIC has taken.
 //
-// Timer of a message: `ask_at`. `expire` fires what is due, and `next_timer` is the earliest.
+// Timer of a message: `ask_timer`. `expire` fires what is due, and `next_timer` is the earliest.
 #pragma once
 
 #include <algorithm>

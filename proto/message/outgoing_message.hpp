@@ -9,6 +9,7 @@
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/base/timer.hpp"
 #include "proto/options.hpp"
 
 namespace hawser::proto {
@@ -47,9 +48,8 @@ struct OutgoingMessage {
   Cancel cancel = Cancel::none;
   Status result = Status::ok;
 
-  Time ask_at = kNever;  // when to ask for the status
+  Timer ask_timer;  // when to ask for the status
   Duration ask_interval{};
-  bool ask_put_off = false;
   std::uint8_t asked = 0;  // how often without an answer since, up to 255
   ListLink send_link;      // on the peer's list of messages with fragments to send
 };

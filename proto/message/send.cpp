@@ -2,7 +2,7 @@
 // Outgoing messages: how much of a message may be sent, what its statuses, grants and requests
 // mean, when it asks for its status, and when it is over.
 //
-// A message completes by its STATUS alone, never by path acks. Its timer `ask_at` is armed while
+// A message completes by its STATUS alone, never by path acks. Its timer `ask_timer` is armed while
 // its final status is missing and nothing of it is in flight, queued or allowed to be sent. It is
 // also armed while the caller wants to cancel. The timer sends the envelope, backing off, and the
 // answer is absolute state. Therefore, whatever packet is lost, some part of the message is in
@@ -127,7 +127,7 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   message.result = status;
   if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
   timers_.remove(index);
-  message.ask_at = kNever;
+  message.ask_timer.stop();
   drop_retransmits(peer.sends, message);
   peer.sends.table.erase(message.number);
   --peer.open_sends;
@@ -217,7 +217,7 @@ Status Outgoing::cancel(OutgoingMessage& message) {
   message.cancel = Cancel::asked;
   if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
   message.ask_interval = Duration{};
-  message.ask_at = kNever;
+  message.ask_timer.stop();
   consider_asking(message);
   turn_.ask_for_pass();
   return Status::ok;
@@ -227,7 +227,7 @@ void Outgoing::cancel_refused(Peer& peer, OutgoingMessage& message) {
   if (message.cancel != Cancel::asked) return;
   message.cancel = Cancel::refused;
   message.ask_interval = Duration{};
-  message.ask_at = kNever;
+  message.ask_timer.stop();
   want_to_send(peer, message);
   consider_asking(message);
 }
@@ -318,7 +318,7 @@ void Outgoing::on_grant(Peer& peer, const wire::GrantBlock& grant) {
     message.next_fragment = grant.from;
   }
   message.may_send = std::max(message.may_send, grant.up_to);
-  if (message.cancel != Cancel::asked) message.ask_at = kNever;
+  if (message.cancel != Cancel::asked) message.ask_timer.stop();
   want_to_send(peer, message);
   consider_asking(message);
 }
@@ -374,7 +374,7 @@ void Outgoing::queue_retransmit(Peer& peer, SlabId message, std::uint32_t fragme
   peer.sends.retransmits.push_back(retransmits_, id.index);
   OutgoingMessage& owner = messages_.at(message.index);
   ++owner.queued;
-  if (owner.cancel != Cancel::asked) owner.ask_at = kNever;
+  if (owner.cancel != Cancel::asked) owner.ask_timer.stop();
   senders_.want(peer);
 }
 
@@ -482,9 +482,9 @@ void Outgoing::on_request(Peer& peer, const wire::RequestView& request) {
     return true;
   });
   if (wanted.empty()) return;
-  if (message.next_fragment == 0 && message.ask_at != kNever) {
+  if (message.next_fragment == 0 && message.ask_timer.is_armed()) {
     // Only its envelope was sent, and the receiver can take it now.
-    message.ask_at = turn_.now();
+    message.ask_timer.arm(turn_.now());
     timers_.update(*index, turn_.now());
     return;
   }
@@ -510,10 +510,10 @@ void Outgoing::consider_asking(OutgoingMessage& message) {
   const bool busy = !cancels && (message.in_flight > 0 || message.queued > 0 ||
                                  (message.next_fragment < message.may_send && !message.stopped));
   if (busy || peer.session.state != SessionState::ready) {
-    message.ask_at = kNever;
+    message.ask_timer.stop();
     return;
   }
-  if (message.ask_at != kNever) return;
+  if (message.ask_timer.is_armed()) return;
   if (message.ask_interval == Duration{}) {
     // If nothing may be sent ungranted, the envelope goes first.
     message.ask_interval = cancels || (message.next_fragment == 0 && !message.stopped)
@@ -521,19 +521,18 @@ void Outgoing::consider_asking(OutgoingMessage& message) {
                                : peer.response.overdue(turn_.granularity) +
                                      microseconds(turn_.tunables.max_ack_delay_us);
   }
-  message.ask_at = turn_.now() + message.ask_interval;
+  message.ask_timer.arm(turn_.now() + message.ask_interval);
   message.asked = 0;
-  message.ask_put_off = false;
-  timers_.update(messages_.index_of(message), message.ask_at);
+  timers_.update(messages_.index_of(message), message.ask_timer.at());
 }
 
 // Lets up to `most` timers expire: each costs up to a microsecond.
 void Outgoing::expire(std::uint32_t most) {
   for (std::uint32_t i = 0; i < most && timers_.next() <= turn_.now(); ++i) {
     OutgoingMessage& message = messages_.at(timers_.pop().id);
-    if (message.ask_at != kNever && turn_.put_off(message.ask_at, message.ask_put_off,
-                                                  peers_.at(message.peer).response.smoothed())) {
-      timers_.update(messages_.index_of(message), message.ask_at);
+    if (message.ask_timer.is_armed() &&
+        turn_.postpones(message.ask_timer, peers_.at(message.peer).response.smoothed())) {
+      timers_.update(messages_.index_of(message), message.ask_timer.at());
       continue;
     }
     ask_status(message);
@@ -542,19 +541,19 @@ void Outgoing::expire(std::uint32_t most) {
 
 void Outgoing::ask_status(OutgoingMessage& message) {
   Peer& peer = peers_.at(message.peer);
-  if (message.finished || message.ask_at == kNever || peer.session.state != SessionState::ready)
+  if (message.finished || !message.ask_timer.is_armed() ||
+      peer.session.state != SessionState::ready)
     return;
-  if (turn_.now() < message.ask_at) {
-    timers_.update(messages_.index_of(message), message.ask_at);
+  if (!message.ask_timer.is_due(turn_.now())) {
+    timers_.update(messages_.index_of(message), message.ask_timer.at());
     return;
   }
   const Duration least = peer.response.overdue(turn_.granularity);
   const Duration longest = std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 8, least);
   message.ask_interval = std::clamp(message.ask_interval * 2, least, longest);
-  message.ask_at =
-      turn_.now() + message.ask_interval + turn_.random.jitter(message.ask_interval / 8);
-  message.ask_put_off = false;
-  timers_.update(messages_.index_of(message), message.ask_at);
+  message.ask_timer.arm(turn_.now() + message.ask_interval +
+                        turn_.random.jitter(message.ask_interval / 8));
+  timers_.update(messages_.index_of(message), message.ask_timer.at());
   send_envelope(message);
   if (message.asked < kMostAsked) ++message.asked;
 }

@@ -143,7 +143,7 @@ Path* PathSet::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   }
   const Reason whose = nics_[path->local_nic].up ? Reason::peer_said : Reason::driver;
   path_down(peer, *path, away ? whose : Reason::moved);
-  if (!away) path->probe_at = turn_.now();
+  if (!away) path->probe_timer.arm(turn_.now());
   return path;
 }
 
@@ -167,7 +167,7 @@ Path* PathSet::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_n
   if (path == nullptr) return nullptr;
   path->state = PathState::down;
   path->probe_interval = microseconds(turn_.tunables.path_probe_min_us);
-  path->probe_at = turn_.now();
+  path->probe_timer.arm(turn_.now());
   return path;
 }
 

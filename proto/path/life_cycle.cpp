@@ -3,8 +3,9 @@
 // at first. docs/internals/protocol.md §10 has the table of states; binding.cpp decides which paths
 // there are.
 //
-// Timer of a path: `probe_at`, armed in SUSPECT, DOWN and PROBING. In UP it is armed only while the
-// driver finds no way. binding.cpp, session/nic_news.cpp and session/addresses.cpp arm it as well.
+// Timer of a path: `probe_timer`, armed in SUSPECT, DOWN and PROBING. In UP it is armed only while
+// the driver finds no way. binding.cpp, session/nic_news.cpp and session/addresses.cpp arm it as
+// well.
 //
 // Invariants: a slot that changes its NIC pair gets a new generation and new numbers. Before that,
 // everything in flight on it is evacuated. A path in DOWN carries probes only.
@@ -38,7 +39,7 @@ void PathSet::want_verdicts() { verdicts_.want(turn_.now(), peers_.awake()); }
 Time PathSet::next_timer(const Peer& peer) {
   Time at = kNever;
   for_each(peer.paths, [&](const Path& path) {
-    at = earlier(at, earlier(path.pto_at, earlier(path.gap_at, path.probe_at)));
+    at = earlier(at, earlier(path.pto_timer.at(), earlier(path.gap_at, path.probe_timer.at())));
   });
   return at;
 }
@@ -52,8 +53,8 @@ void PathSet::expire(Peer& peer) {
       find_gaps(peer, path);
       senders_.want(peer);  // the window has room again
     }
-    if (path.pto_at <= turn_.now()) expire_pto(peer, path);
-    if (path.probe_at <= turn_.now()) expire_probe(peer, path);
+    if (path.pto_timer.is_due(turn_.now())) expire_pto(peer, path);
+    if (path.probe_timer.is_due(turn_.now())) expire_probe(peer, path);
   }
 }
 
@@ -61,13 +62,13 @@ void PathSet::expire(Peer& peer) {
 // for that as long as for an answer, and then goes DOWN.
 bool PathSet::has_way(Peer& peer, Path& path) {
   if (sender_.remote(peer, pair_of(path)) != kNoRemote) {
-    if (path.without_way) path.probe_at = kNever;
+    if (path.without_way) path.probe_timer.stop();
     path.without_way = false;
     return true;
   }
   if (!path.without_way) {
     path.without_way = true;
-    path.probe_at = turn_.now() + path.response.overdue(turn_.granularity);
+    path.probe_timer.arm(turn_.now() + path.response.overdue(turn_.granularity));
     user_.timers_changed(peer);
   }
   return false;
@@ -113,7 +114,7 @@ void PathSet::suspect(Peer& peer, Path& path, Reason reason) {
   reporter_.emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
-  path.probe_at = turn_.now();  // at once, in this turn's timers or the next's
+  path.probe_timer.arm(turn_.now());  // at once, in this turn's timers or the next's
   senders_.want(peer);
   user_.timers_changed(peer);
 }
@@ -134,7 +135,7 @@ void PathSet::path_down(Peer& peer, Path& path, Reason reason) {
   path.unanswered = 0;
   path.answered = 0;
   evacuate(peer, path);
-  path.probe_at = turn_.now() + path.probe_interval;
+  path.probe_timer.arm(turn_.now() + path.probe_interval);
   if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
   want_verdicts();
   senders_.want(peer);
@@ -174,7 +175,8 @@ void PathSet::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
     if (heard_last == nullptr || path.heard_at < heard_last->heard_at) heard_last = &path;
     if (path.local_nic != local) continue;
     if (path.remote_nic == remote_nic) {
-      if (path.state == PathState::down && path.packets_in_flight == 0) path.probe_at = turn_.now();
+      if (path.state == PathState::down && path.packets_in_flight == 0)
+        path.probe_timer.arm(turn_.now());
       return touched_.add(peer);
     }
     if (path.bridge && path.state != PathState::up) bridge = &path;
@@ -210,13 +212,13 @@ void PathSet::path_heard(Peer& peer, Path& path, bool full_probe) {
       path.state = PathState::probing;
       reporter_.emit(Event::Kind::path_probing, peer, path, Reason::answered);
       path.answered = full_probe ? 1 : 0;
-      path.probe_at = next_probe(path);
+      path.probe_timer.arm(next_probe(path));
       return;
     case PathState::probing:
       if (full_probe && ++path.answered >= kProbesUntilUp) {
         return path_up(peer, path, Reason::proven);
       }
-      path.probe_at = next_probe(path);
+      path.probe_timer.arm(next_probe(path));
       return;
   }
 }
@@ -229,7 +231,7 @@ void PathSet::path_up(Peer& peer, Path& path, Reason reason) {
     want_verdicts();
   }
   path.state = PathState::up;
-  path.probe_at = kNever;
+  path.probe_timer.stop();
   path.answered = 0;
   path.tried = 0;
   if (!verdicts_.empty()) want_verdicts();
@@ -328,14 +330,14 @@ bool PathSet::was_in_vain(const Peer& peer, Path& path) {
 void PathSet::expire_probe(Peer& peer, Path& path) {
   const Duration patience = path.response.overdue(turn_.granularity);
   if (path.state == PathState::up) {
-    path.probe_at = kNever;
+    path.probe_timer.stop();
     if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
     return senders_.want(peer);
   }
   seek(peer);
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
-    if (turn_.put_off(path.probe_at, path.probe_put_off, path.response.smoothed())) return;
+    if (turn_.postpones(path.probe_timer, path.response.smoothed())) return;
     if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
     evacuate(peer, path);
     if (path.unanswered < kMostUnanswered) ++path.unanswered;
@@ -354,20 +356,20 @@ void PathSet::expire_probe(Peer& peer, Path& path) {
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
     path.probe_interval = longer(path.probe_interval, turn_.tunables);
-    path.probe_at = turn_.now() + std::max(path.probe_interval, patience) +
-                    turn_.random.jitter(path.probe_interval / 4);
+    path.probe_timer.arm(turn_.now() + std::max(path.probe_interval, patience) +
+                         turn_.random.jitter(path.probe_interval / 4));
     const bool is_news = turn_.now() - peer.silence.newest_acked_sent <
                          microseconds(turn_.tunables.path_probe_min_us);
     if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
   } else {
-    path.probe_at = turn_.now() + patience;
+    path.probe_timer.arm(turn_.now() + patience);
   }
 }
 
 // No probe can be sent. Asking the driver again costs no packet, so it uses the shortest interval.
 void PathSet::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
-  path.probe_at = turn_.now() + microseconds(turn_.tunables.path_probe_min_us);
+  path.probe_timer.arm(turn_.now() + microseconds(turn_.tunables.path_probe_min_us));
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
   if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
@@ -410,7 +412,7 @@ void PathSet::move_bridge(Peer& peer, Path& path) {
   for_each(peer.paths, [&](Path& other) {
     if (!other.bridge || other.local_nic != local) return;
     other.probe_interval = interval;
-    other.probe_at = turn_.now() + interval;
+    other.probe_timer.arm(turn_.now() + interval);
     other.tried = tried;
   });
   want_verdicts();
@@ -436,7 +438,7 @@ void PathSet::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
       bridge(peer, local, state.nic, true);
       continue;
     }
-    if (state.state == 1 && path.state == PathState::down) path.probe_at = turn_.now();
+    if (state.state == 1 && path.state == PathState::down) path.probe_timer.arm(turn_.now());
   }
 }
 

@@ -222,7 +222,7 @@ void PathSet::evacuate(Peer& peer, Path& path) {
   path.advance_oldest(records_);
   path.lost_lately = true;
   path.gap_at = kNever;
-  path.pto_at = kNever;
+  path.pto_timer.stop();
 }
 
 // When several packets in flight on different lanes are overdue, judged by the path's own answer

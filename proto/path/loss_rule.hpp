@@ -33,7 +33,7 @@ struct PathEvidence {
   Time now{};
   Time newest{};  // the latest departure among packets that arrived
   Duration granularity{};
-  std::uint32_t reorder_packets = 3;  // so many later packets show a loss where order is kept
+  std::uint64_t reorder_packets = 3;  // so many later packets show a loss where order is kept
   bool several_lanes = false;
   bool keeps_order = true;  // there is one lane, and it was never seen to reorder
 };

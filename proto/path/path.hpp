@@ -10,6 +10,7 @@
 #include "proto/base/bitmap.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/base/timer.hpp"
 #include "proto/path/congestion_controller.hpp"
 #include "proto/path/lanes.hpp"
 #include "proto/path/prompt_time.hpp"
@@ -50,9 +51,10 @@ struct alignas(kCacheLine) Path {
   PathState state = PathState::up;
   // Probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack, up to kMostUnanswered.
   std::uint8_t unanswered : 5 = 0;
-  std::uint8_t early : 2 = 0;     // early probes since the last ack, up to kEarlyProbes
-  bool bridge : 1 = false;        // replaces a path that is down; released when that path returns
-  bool without_way : 1 = false;   // UP: its driver does not know the way yet; `probe_at` ends that
+  std::uint8_t early : 2 = 0;  // early probes since the last ack, up to kEarlyProbes
+  bool bridge : 1 = false;     // replaces a path that is down; released when that path returns
+  bool without_way : 1 =
+      false;  // UP: its driver does not know the way yet; `probe_timer` ends that
   std::uint8_t unheard : 2 = 0;   // UP: rounds in a row of packets that only the receiver missed
   std::uint8_t answered : 2 = 0;  // PROBING: full-size probes acknowledged in a row
   bool witness : 1 = false;    // bound to find out whose fault a path's state is; released likewise
@@ -66,9 +68,7 @@ struct alignas(kCacheLine) Path {
   bool prompt : 1 = false;       // what is in flight is acknowledged without delay
   bool acked_in_turn : 1 = false;
   bool any_requested : 1 = false;  // the receiver misses packets that no later packet has overtaken
-  bool pto_put_off = false;        // drain-before-declare was used for this arming
-  bool probe_put_off = false;
-  PromptTime prompt_time;  // how long answers take that the peer doesn't delay
+  PromptTime prompt_time;          // how long answers take that the peer doesn't delay
   std::uint8_t lane_turn = 0;
   // Probes in a row without an ack though the peer was there. On a bridge also a bit for each
   // remote NIC to which its local NIC sent kInVain such probes.
@@ -94,11 +94,11 @@ struct alignas(kCacheLine) Path {
   std::uint64_t balance_bytes = 0;    // sent, to decide between equally filled paths
   std::uint64_t delivered_bytes = 0;  // acknowledged since it was bound
 
-  Time last_departed{};    // of the packet sent last
-  Time pto_at = kNever;    // armed while something is in flight
-  Time unheard_at{};       // when packets were last lost that only the receiver missed
-  Time gap_at = kNever;    // when a gap that is still within its patience becomes a loss
-  Time probe_at = kNever;  // SUSPECT, DOWN, PROBING: the next probe
+  Time last_departed{};  // of the packet sent last
+  Timer pto_timer;       // armed while something is in flight
+  Time unheard_at{};     // when packets were last lost that only the receiver missed
+  Time gap_at = kNever;  // when a gap that is still within its patience becomes a loss
+  Timer probe_timer;     // SUSPECT, DOWN, PROBING: the next probe
   Duration probe_interval{};
 
   Time heard_at{};  // bound, or acknowledged last

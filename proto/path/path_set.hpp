@@ -13,8 +13,8 @@
 // has accepted with `push`. A PathSet knows nothing of messages: it tells their owner what became
 // of a packet.
 //
-// Timers of a path: `gap_at`, `pto_at` and `probe_at`. `expire` fires what is due, and `next_timer`
-// is the earliest.
+// Timers of a path: `gap_at`, `pto_timer` and `probe_timer`. `expire` fires what is due, and
+// `next_timer` is the earliest.
 #pragma once
 
 #include <algorithm>

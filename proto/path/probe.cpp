@@ -42,7 +42,6 @@ bool PathSet::send_probe(Peer& peer, Path& path, bool full) {
   }
   SentPacket& record = push(path, packet);
   record.full_probe = full;
-  path.probe_put_off = false;
   ++turn_.counters.path_probes_sent;
   if (turn_.tracing()) {
     TraceRecord made = reporter_.traced(TraceKind::path_probe, peer, path, number, record);

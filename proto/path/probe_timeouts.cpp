@@ -5,8 +5,8 @@
 // message is late. If no path number is left for a probe, everything in flight on the path is
 // declared lost (make_room_for_probe).
 //
-// Timer of a path: `pto_at`, armed while something is in flight. It fires for the next early probe
-// or the probe timeout, whichever is first.
+// Timer of a path: `pto_timer`, armed while something is in flight. It fires for the next early
+// probe or the probe timeout, whichever is first.
 #include <algorithm>
 
 #include "proto/path/path_set.hpp"
@@ -79,16 +79,15 @@ void PathSet::arm_all_prompt(Peer& peer) {
 }
 
 void PathSet::arm_pto(Path& path) {
-  path.pto_put_off = false;
   if (path.packets_in_flight == 0 || turn_.tunables.recovery_pto == 0) {
-    path.pto_at = kNever;
+    path.pto_timer.stop();
     return;
   }
-  path.pto_at = path.last_departed + pto_interval(path);
+  path.pto_timer.arm(path.last_departed + pto_interval(path));
   // If an early probe is due already, it was sent. Its answer is on its way, or the gap rule takes
   // over.
   const Time early = early_probe_at(path);
-  if (turn_.now() < early) path.pto_at = earlier(path.pto_at, early);
+  if (turn_.now() < early) path.pto_timer.advance_to(early);
 }
 
 // Data leaves a few numbers to probes. If these are in flight too, nothing could probe any more.
@@ -105,12 +104,12 @@ void PathSet::make_room_for_probe(Peer& peer, Path& path) {
 void PathSet::expire_pto(Peer& peer, Path& path) {
   if (path.packets_in_flight == 0 || path.state == PathState::down ||
       path.state == PathState::probing) {
-    path.pto_at = kNever;  // nothing awaited, or expire_probe watches over it
+    path.pto_timer.stop();  // nothing awaited, or expire_probe watches over it
     return;
   }
   path.advance_oldest(records_);
   const Duration trip = std::min(path.response.smoothed(), pto_base(path));
-  if (turn_.put_off(path.pto_at, path.pto_put_off, trip)) return;
+  if (turn_.postpones(path.pto_timer, trip)) return;
   const bool is_early = turn_.now() < path.last_departed + pto_interval(path);
   if (is_early && early_probe_at(path) <= turn_.now()) return send_early_probe(peer, path);
   ++turn_.counters.ptos;

@@ -18,6 +18,7 @@
 #include "proto/base/prefetch.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
+#include "proto/base/timer.hpp"
 #include "proto/message/outgoing_message.hpp"
 #include "proto/message/peer_messages.hpp"
 #include "proto/path/path.hpp"
@@ -46,11 +47,10 @@ class RouteState {
 class Starvation {
   friend class Descriptors;
 
-  Time at = kNever;                // when to solicit again
+  Timer timer;                     // when to solicit again
   std::uint64_t starved_to = 0;    // numbers below it were dropped, if they have not arrived since
-  std::uint64_t solicited_to = 0;  // those below it were asked for since `at` was armed
+  std::uint64_t solicited_to = 0;  // those below it were asked for since `timer` was armed
   std::uint8_t backoff = 0;
-  bool put_off = false;
   bool reserve_used = false;  // the descriptor reserved for the lowest unprocessed number
 };
 

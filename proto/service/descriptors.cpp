@@ -46,28 +46,26 @@ void Descriptors::turn_away(Peer& peer, std::uint64_t number) {
     judge_by(patience_ends());
     lack.starved_to = lack.solicited_to = number;
     lack.backoff = 0;
-    lack.put_off = false;
-    lack.at = turn_.now() + peer.response.overdue(turn_.granularity) * 2;
+    lack.timer.arm(turn_.now() + peer.response.overdue(turn_.granularity) * 2);
   }
   if (full_since_ == Time{}) {
     full_since_ = turn_.now();
-    judge_put_off_ = false;
-    judge_at_ = patience_ends();
+    judge_timer_.arm(patience_ends());
   }
   if (!before(number, lack.starved_to)) lack.starved_to = number + 1;
   if (before(number, lack.solicited_to)) lack.solicited_to = number;
 }
 
 bool Descriptors::begin_judgement() {
-  if (turn_.put_off(judge_at_, judge_put_off_, turn_.granularity)) return false;
-  judge_at_ = kNever;
+  if (turn_.postpones(judge_timer_, turn_.granularity)) return false;
+  judge_timer_.stop();
   return !starved_.empty();
 }
 
 void Descriptors::forget(Peer& peer) {
   if (starved_.contains(peer)) starved_.remove(peers_, peer.index);
   if (starved_.empty()) note_store_moves();
-  peer.starvation.at = kNever;
+  peer.starvation.timer.stop();
   outbox_.withdraw_solicitation(peer);
 }
 
@@ -99,8 +97,7 @@ Peer* Descriptors::next_starved() {
 // soon.
 void Descriptors::solicit(Peer& peer) {
   peer.starvation.backoff = 0;
-  peer.starvation.at =
-      earlier(peer.starvation.at, turn_.now() + peer.response.overdue(turn_.granularity) * 2);
+  peer.starvation.timer.advance_to(turn_.now() + peer.response.overdue(turn_.granularity) * 2);
   ask(peer);
   touched_.add(peer);
 }
@@ -109,7 +106,7 @@ void Descriptors::solicit(Peer& peer) {
 // reserve, or the descriptor of a receive that waits for it.
 void Descriptors::solicit_lowest(Peer& peer) {
   const bool asked = before(peer.receives.next_to_process, peer.starvation.solicited_to);
-  if (peer.starvation.at != kNever && !asked) solicit(peer);
+  if (peer.starvation.timer.is_armed() && !asked) solicit(peer);
 }
 
 // A peer's lowest number needs no other descriptor than that of the receive.
@@ -137,13 +134,12 @@ void Descriptors::note_waiting_receive(PeerId from) {
 
 void Descriptors::expire(Peer& peer) {
   Starvation& lack = peer.starvation;
-  if (turn_.put_off(lack.at, lack.put_off, peer.response.smoothed())) return;
-  lack.put_off = false;
+  if (turn_.postpones(lack.timer, peer.response.smoothed())) return;
   if (lack.backoff < kMostSolicitBackoff) ++lack.backoff;
   const Duration longest = milliseconds(turn_.tunables.peer_timeout_ms) / 8;
-  lack.at = turn_.now() +
-            std::min(peer.response.overdue(turn_.granularity) * (std::int64_t{2} << lack.backoff),
-                     longest);
+  lack.timer.arm(turn_.now() + std::min(peer.response.overdue(turn_.granularity) *
+                                            (std::int64_t{2} << lack.backoff),
+                                        longest));
   lack.solicited_to = peer.receives.next_to_process;
   outbox_.raise_ways(peer, routes_.ways_of_question(peer, lack.backoff - 1u));
   ask(peer);

@@ -19,6 +19,7 @@
 #include "proto/base/list.hpp"
 #include "proto/base/sequence.hpp"
 #include "proto/base/time.hpp"
+#include "proto/base/timer.hpp"
 #include "proto/base/turn.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
@@ -53,7 +54,7 @@ class Descriptors final : public Solicitor {
   // A message of the peer has been processed: next_to_process is beyond it.
   void note_processed(Peer& peer) {
     peer.starvation.backoff = 0;
-    if (peer.starvation.at != kNever &&
+    if (peer.starvation.timer.is_armed() &&
         !before(peer.receives.next_to_process, peer.starvation.starved_to)) {
       forget(peer);
     }
@@ -64,20 +65,20 @@ class Descriptors final : public Solicitor {
   void note_waiting_receive(PeerId from);
   // The peer is no longer starved, whatever it lacks.
   void forget(Peer& peer);
-  [[nodiscard]] Time due_at(const Peer& peer) const { return peer.starvation.at; }
+  [[nodiscard]] Time due_at(const Peer& peer) const { return peer.starvation.timer.at(); }
   void expire(Peer& peer);
   [[nodiscard]] bool write_solicitation(Peer& peer, wire::PacketWriter& writer) override;
 
   // ---- the full store
-  [[nodiscard]] Time judge_at() const { return judge_at_; }
+  [[nodiscard]] Time judge_at() const { return judge_timer_.at(); }
   // Since when messages are turned away and nothing was matched; 0: not so.
   [[nodiscard]] Time full_since() const { return full_since_; }
   // A message without a receive has left the store.
   void note_store_moves() {
     full_since_ = Time{};
-    judge_at_ = kNever;
+    judge_timer_.stop();
   }
-  void judge_by(Time at) { judge_at_ = earlier(judge_at_, at); }
+  void judge_by(Time at) { judge_timer_.advance_to(at); }
   // Called when `judge_at` is over. True: the receives that wait are to be judged now.
   [[nodiscard]] bool begin_judgement();
 
@@ -101,8 +102,7 @@ class Descriptors final : public Solicitor {
   std::uint32_t asked_ = 0;                       // messages, in turn `asked_turn_`
   std::uint32_t asked_turn_ = 0;
   Time full_since_{};
-  Time judge_at_ = kNever;
-  bool judge_put_off_ = false;
+  Timer judge_timer_;
 };
 
 }  // namespace hawser::proto

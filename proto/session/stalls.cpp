@@ -28,7 +28,7 @@ constexpr std::int64_t kLooks = 4;  // within the time that is too long
 // those before it, which is fine while anything is acknowledged.
 Reason awaited(const OutgoingMessage& message, bool any_acknowledged) {
   if (message.finished) return Reason::none;
-  if (message.ask_at != kNever) return Reason::awaits_answer;
+  if (message.ask_timer.is_armed()) return Reason::awaits_answer;
   const bool waits_for_others = message.next_fragment == 0 && any_acknowledged;
   return waits_for_others ? Reason::none : Reason::awaits_path;
 }

@@ -107,11 +107,11 @@ TEST_CASE("loss_rule__over_several_lanes_the_time_between_departures_decides", "
   CHECK_FALSE(TimeAlone(path).judge(overtaken_by(100)).lost);
 
   // A request shortens the wait to the age that an answer takes.
-  path = at.path(at.reordering.asked(at.response), true, false);
-  CHECK(OrderAndTime(path).judge(overtaken_by(1, true)).lost);
-  CHECK_FALSE(OrderAndTime(path).judge(overtaken_by(1)).lost);
-  path.now = path.now - Duration{1};
-  CHECK_FALSE(OrderAndTime(path).judge(overtaken_by(1, true)).lost);
+  const Duration asked = at.reordering.asked(at.response);
+  CHECK(OrderAndTime(at.path(asked, true, false)).judge(overtaken_by(1, true)).lost);
+  CHECK_FALSE(OrderAndTime(at.path(asked, true, false)).judge(overtaken_by(1)).lost);
+  const Duration almost = asked - Duration{1};
+  CHECK_FALSE(OrderAndTime(at.path(almost, true, false)).judge(overtaken_by(1, true)).lost);
 }
 
 }  // namespace

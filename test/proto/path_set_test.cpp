@@ -148,8 +148,8 @@ TEST_CASE("path set: what is in flight on a path that goes down is lost") {
   CHECK(at.paths.in_flight() == 0);
   CHECK(path.state == PathState::down);
   CHECK(at.verdicts.at() < kNever);
-  CHECK(path.probe_at < kNever);
-  CHECK(at.paths.next_timer(at.peer) <= path.probe_at);  // a bridge may be probed first
+  CHECK(path.probe_timer.at() < kNever);
+  CHECK(at.paths.next_timer(at.peer) <= path.probe_timer.at());  // a bridge may be probed first
 }
 
 TEST_CASE("path set: a path comes back once two full probes are answered") {

@@ -84,18 +84,19 @@ TEST_CASE("Turn__who_is_away_in_the_middle_of_a_pass_is_late_then_and_in_the_nex
   CHECK_FALSE(turn.is_late());
 }
 
-TEST_CASE("Turn__a_late_pass_puts_a_timer_off_once") {
+TEST_CASE("Turn__a_late_pass_postpones_a_timer_once") {
   Turn turn(tunables(), 1, kEvents);
-  Time deadline = at_us(1500);
-  bool used = false;
+  Timer timer;
+  timer.arm(at_us(1500));
   pass(turn, at_us(1000), {}, at_us(2000));
-  CHECK_FALSE(turn.put_off(deadline, used, microseconds(7)));
+  CHECK_FALSE(turn.postpones(timer, microseconds(7)));
+  CHECK(timer.at() == at_us(1500));
   (void)turn.begin(at_us(5000));
   REQUIRE(turn.is_late());
-  CHECK(turn.put_off(deadline, used, microseconds(7)));
-  CHECK(deadline == at_us(5007));
-  CHECK_FALSE(turn.put_off(deadline, used, microseconds(7)));
-  CHECK(deadline == at_us(5007));
+  CHECK(turn.postpones(timer, microseconds(7)));
+  CHECK(timer.at() == at_us(5007));
+  CHECK_FALSE(turn.postpones(timer, microseconds(7)));
+  CHECK(timer.at() == at_us(5007));
 }
 
 TEST_CASE("Turn__a_packet_arrived_between_the_passes_looks_into_the_rings") {
