@@ -11,7 +11,15 @@ namespace hawser::proto::wire {
 namespace {
 
 constexpr auto kStatusNames = std::to_array<std::string_view>(
-    {"?", "ACCEPTED", "NO_ROOM", "DELIVERED", "TRUNCATED", "CANCELLED", "PENDING", "MATCHED"});
+    {"?", "ACCEPTED", "NO_ROOM", "DELIVERED", "TRUNCATED", "CANCELLED", "PENDING", "MATCHED",
+     "ACCESS_DENIED", "REGION_WITHDRAWN", "MISALIGNED", "UNSUPPORTED"});
+constexpr auto kOperationNames = std::to_array<std::string_view>(
+    {"load", "store", "swap", "compare_and_swap", "add", "and", "or", "xor", "min_signed",
+     "max_signed", "min_unsigned", "max_unsigned"});
+
+std::string_view name_of(AtomicOperation operation) {
+  return kOperationNames[static_cast<std::size_t>(operation)];
+}
 
 class Describer {
  public:
@@ -52,6 +60,30 @@ class Describer {
            << " collective " << unsigned{p.collective};
     }
     if (p.priority != 0) out_ << " priority " << unsigned{p.priority};
+  }
+
+  void part(const TargetPart& p) {
+    if (p.flags & kTargetReply) {
+      out_ << " | reply to 0x" << std::hex << p.note << std::dec;
+    } else {
+      out_ << " | region " << p.region << '.' << p.generation;
+    }
+    out_ << " offset " << p.offset << " length " << p.length() << " channel " << p.channel;
+    if (p.flags & kTargetWithdrawn) out_ << " WITHDRAWN";
+    if (p.flags & kTargetNotifies) out_ << " NOTIFIES 0x" << std::hex << p.note << std::dec;
+    if (p.flags & kTargetFetches) out_ << " FETCHES for 0x" << std::hex << p.note << std::dec;
+  }
+
+  void part(const OperandsPart& p) {
+    out_ << " | " << name_of(p.operation) << ' ' << 8u * p.width << " bits, operand 0x" << std::hex
+         << p.operand;
+    if (p.operation == AtomicOperation::compare_and_swap) out_ << " compare 0x" << p.compare;
+    out_ << std::dec;
+  }
+
+  void part(const SignalPart& p) {
+    out_ << " | signal " << name_of(p.operation) << " 0x" << std::hex << p.value << std::dec
+         << " at region " << p.region << '.' << p.generation << " offset " << p.offset;
   }
 
   void part(const ReceiveSlotPart& p) { out_ << " | rx " << p.rx_slot << '.' << p.rx_generation; }
@@ -148,6 +180,9 @@ std::string describe(const PacketView& packet) {
   if (packet.fragment != nullptr) describer.part(*packet.fragment);
   if (packet.envelope != nullptr) describer.part(*packet.envelope);
   if (packet.receive_slot != nullptr) describer.part(*packet.receive_slot);
+  if (packet.target != nullptr) describer.part(*packet.target);
+  if (packet.operands != nullptr) describer.part(*packet.operands);
+  if (packet.signal != nullptr) describer.part(*packet.signal);
   if (packet.session != nullptr) describer.part(*packet.session);
   for (const NicRecord& nic : packet.nics) describer.part(nic);
   if (packet.closing != nullptr) describer.part(*packet.closing);

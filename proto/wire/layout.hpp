@@ -49,6 +49,9 @@ enum class PacketType : std::uint8_t {
   probe = 18,
   envelope = 19,
   packed = 20,
+  write = 21,
+  read = 22,
+  atomic = 23,
   control = 32,
 };
 
@@ -70,6 +73,32 @@ inline constexpr std::uint8_t kEnvelopeDelivered = 1;
 
 enum class EnvelopeKind : std::uint8_t { message = 0, cancel = 1 };
 
+// SessionPart::features
+inline constexpr std::uint8_t kFeatureOneSided = 1;
+
+// TargetPart::flags
+inline constexpr std::uint8_t kTargetReply = 1;      // WRITE: to the fetch that the note names
+inline constexpr std::uint8_t kTargetWithdrawn = 2;  // WRITE with REPLY: nothing more will come
+inline constexpr std::uint8_t kTargetNotifies = 4;   // WRITE: the note is for the target's program
+inline constexpr std::uint8_t kTargetSignals = 8;    // WRITE: a signal header follows
+inline constexpr std::uint8_t kTargetFetches = 16;   // ATOMIC: the word from before is awaited
+
+// What an atomic does with the word in memory and its operands.
+enum class AtomicOperation : std::uint8_t {
+  load = 0,
+  store = 1,
+  swap = 2,
+  compare_and_swap = 3,
+  add = 4,
+  bit_and = 5,
+  bit_or = 6,
+  bit_xor = 7,
+  min_signed = 8,
+  max_signed = 9,
+  min_unsigned = 10,
+  max_unsigned = 11,
+};
+
 enum class MessageStatus : std::uint8_t {
   accepted = 1,
   no_room = 2,
@@ -78,6 +107,10 @@ enum class MessageStatus : std::uint8_t {
   cancelled = 5,
   pending = 6,
   matched = 7,
+  access_denied = 8,  // this and the next are of one-sided operations alone
+  region_withdrawn = 9,
+  misaligned = 10,
+  unsupported = 11,
 };
 
 enum class BlockKind : std::uint8_t {
@@ -151,6 +184,46 @@ struct ReceiveSlotPart {
   std::uint32_t rx_generation;
 };
 
+struct TargetPart {
+  std::uint32_t region;
+  std::uint32_t generation;
+  std::uint64_t secret;
+  std::uint64_t offset;  // in the region
+  std::uint32_t length_low;
+  std::uint8_t length_high;
+  std::uint8_t flags;
+  std::uint16_t channel;
+  std::uint64_t note;  // an immediate, or the name of the initiator's fetch
+
+  [[nodiscard]] constexpr std::uint64_t length() const {
+    return length_low | std::uint64_t{length_high} << 32;
+  }
+  // `bytes` is at most kMaxWireLength.
+  constexpr void set_length(std::uint64_t bytes) {
+    length_low = static_cast<std::uint32_t>(bytes);
+    length_high = static_cast<std::uint8_t>(bytes >> 32);
+  }
+};
+
+struct OperandsPart {
+  std::uint64_t operand;
+  std::uint64_t compare;  // of compare_and_swap
+  AtomicOperation operation;
+  std::uint8_t width;  // bytes of the word: 4 or 8
+  std::array<std::uint8_t, 6> reserved;
+};
+
+struct SignalPart {
+  std::uint32_t region;
+  std::uint32_t generation;
+  std::uint64_t secret;
+  std::uint64_t offset;
+  std::uint64_t value;
+  AtomicOperation operation;  // add or store
+  std::uint8_t width;
+  std::array<std::uint8_t, 6> reserved;
+};
+
 using Mac = std::array<std::byte, kMacBytes>;
 
 struct SessionPart {
@@ -166,8 +239,8 @@ struct SessionPart {
   std::uint64_t echo_token;
   std::uint64_t first_number;
   std::uint32_t fragment_bytes;
-  std::uint8_t nics;  // records that follow: 1 to kMaxNics
-  std::uint8_t reserved;
+  std::uint8_t nics;      // records that follow: 1 to kMaxNics
+  std::uint8_t features;  // kFeature*; unknown ones mean nothing
   std::uint16_t absence_ms;
   std::uint64_t cookie;
   std::uint64_t unscheduled_bytes;  // bytes of a message that the sender sends before a grant
@@ -312,6 +385,32 @@ HAWSER_WIRE_SIZE(ReceiveSlotPart, 8);  // at 40
 HAWSER_WIRE_AT(ReceiveSlotPart, rx_slot, 0);
 HAWSER_WIRE_AT(ReceiveSlotPart, rx_generation, 4);
 
+HAWSER_WIRE_SIZE(TargetPart, 40);  // at 40
+HAWSER_WIRE_AT(TargetPart, region, 40 - 40);
+HAWSER_WIRE_AT(TargetPart, generation, 44 - 40);
+HAWSER_WIRE_AT(TargetPart, secret, 48 - 40);
+HAWSER_WIRE_AT(TargetPart, offset, 56 - 40);
+HAWSER_WIRE_AT(TargetPart, length_low, 64 - 40);
+HAWSER_WIRE_AT(TargetPart, length_high, 68 - 40);
+HAWSER_WIRE_AT(TargetPart, flags, 69 - 40);
+HAWSER_WIRE_AT(TargetPart, channel, 70 - 40);
+HAWSER_WIRE_AT(TargetPart, note, 72 - 40);
+
+HAWSER_WIRE_SIZE(OperandsPart, 24);  // at 80
+HAWSER_WIRE_AT(OperandsPart, operand, 80 - 80);
+HAWSER_WIRE_AT(OperandsPart, compare, 88 - 80);
+HAWSER_WIRE_AT(OperandsPart, operation, 96 - 80);
+HAWSER_WIRE_AT(OperandsPart, width, 97 - 80);
+
+HAWSER_WIRE_SIZE(SignalPart, 40);  // at 80
+HAWSER_WIRE_AT(SignalPart, region, 80 - 80);
+HAWSER_WIRE_AT(SignalPart, generation, 84 - 80);
+HAWSER_WIRE_AT(SignalPart, secret, 88 - 80);
+HAWSER_WIRE_AT(SignalPart, offset, 96 - 80);
+HAWSER_WIRE_AT(SignalPart, value, 104 - 80);
+HAWSER_WIRE_AT(SignalPart, operation, 112 - 80);
+HAWSER_WIRE_AT(SignalPart, width, 113 - 80);
+
 HAWSER_WIRE_SIZE(SessionPart, 144 - 32);  // at 32
 HAWSER_WIRE_AT(SessionPart, sender_id, 32 - 32);
 HAWSER_WIRE_AT(SessionPart, target_id, 40 - 32);
@@ -326,7 +425,7 @@ HAWSER_WIRE_AT(SessionPart, echo_token, 88 - 32);
 HAWSER_WIRE_AT(SessionPart, first_number, 96 - 32);
 HAWSER_WIRE_AT(SessionPart, fragment_bytes, 104 - 32);
 HAWSER_WIRE_AT(SessionPart, nics, 108 - 32);
-HAWSER_WIRE_AT(SessionPart, reserved, 109 - 32);
+HAWSER_WIRE_AT(SessionPart, features, 109 - 32);
 HAWSER_WIRE_AT(SessionPart, absence_ms, 110 - 32);
 HAWSER_WIRE_AT(SessionPart, cookie, 112 - 32);
 HAWSER_WIRE_AT(SessionPart, unscheduled_bytes, 120 - 32);
@@ -429,6 +528,9 @@ inline constexpr auto kPacketRules = std::to_array<PacketRule>({
     {PacketType::probe, "PROBE", Queue::data, true, 4, true, true},
     {PacketType::envelope, "ENVELOPE", Queue::control, false, 10, true, false},
     {PacketType::packed, "PACKED", Queue::data, true, 10, true, true},
+    {PacketType::write, "WRITE", Queue::data, true, 10, true, true},  // 5 more with a signal
+    {PacketType::read, "READ", Queue::data, true, 10, true, false},
+    {PacketType::atomic, "ATOMIC", Queue::data, true, 13, true, false},
     {PacketType::control, "CONTROL", Queue::control, false, 4, true, false},
 });
 
@@ -489,6 +591,7 @@ inline constexpr std::size_t kDataHeaderBytes = 80;
 inline constexpr std::size_t kGrantedHeaderBytes = 48;
 static_assert(rule_of(PacketType::data).own_words * kWordBytes == kDataHeaderBytes);
 static_assert(rule_of(PacketType::granted).own_words * kWordBytes == kGrantedHeaderBytes);
+static_assert(rule_of(PacketType::write).own_words * kWordBytes == kDataHeaderBytes);
 static_assert(rule_of(PacketType::challenge).own_words < rule_of(PacketType::hello).own_words,
               "a caller in another's name must not make us send more than it sent");
 static_assert(rule_of(PacketType::hello).own_words * kWordBytes + kMaxNics * sizeof(NicRecord) <=

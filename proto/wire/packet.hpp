@@ -84,8 +84,11 @@ class BlockRange {
 struct PacketView {
   const CommonHeader* header = nullptr;
   PacketType type{};
-  const FragmentPart* fragment = nullptr;         // DATA, GRANTED, ENVELOPE
+  const FragmentPart* fragment = nullptr;         // DATA, GRANTED, ENVELOPE, WRITE, READ, ATOMIC
   const EnvelopePart* envelope = nullptr;         // DATA, ENVELOPE
+  const TargetPart* target = nullptr;             // WRITE, READ, ATOMIC
+  const OperandsPart* operands = nullptr;         // ATOMIC
+  const SignalPart* signal = nullptr;             // WRITE, if it has one
   const ReceiveSlotPart* receive_slot = nullptr;  // GRANTED
   const SessionPart* session = nullptr;           // HELLO, WELCOME
   std::span<const NicRecord> nics;                // HELLO, WELCOME
@@ -156,6 +159,9 @@ class PacketWriter {
   FragmentPart& part(const FragmentPart& part) { return put(part); }
   EnvelopePart& part(const EnvelopePart& part) { return put(part); }
   ReceiveSlotPart& part(const ReceiveSlotPart& part) { return put(part); }
+  TargetPart& part(const TargetPart& part) { return put(part); }
+  OperandsPart& part(const OperandsPart& part) { return put(part); }
+  SignalPart& part(const SignalPart& part) { return put(part); }
   SessionPart& part(const SessionPart& part) { return put(part); }
   NicRecord& part(const NicRecord& part) { return put(part); }
   ClosingPart& part(const ClosingPart& part) { return put(part); }

@@ -18,6 +18,7 @@ using Verdict = std::optional<DropReason>;
 constexpr std::size_t kPartsAt = sizeof(CommonHeader);
 constexpr std::size_t kEnvelopeAt = kPartsAt + sizeof(FragmentPart);
 constexpr std::size_t kNicsAt = kPartsAt + sizeof(SessionPart);
+constexpr std::size_t kOperandsAt = kEnvelopeAt + sizeof(TargetPart);
 
 bool checksum_agrees(const CommonHeader& header, std::span<const std::byte> datagram) {
   CommonHeader blank = header;
@@ -30,7 +31,7 @@ Verdict check_status(const std::byte* at, std::size_t words) {
   if (detail::view<StatusBlock>(at)->count != words - 1) return DropReason::bad_field;
   const std::span entries(detail::view<StatusEntry>(at + sizeof(StatusBlock)), words - 1);
   for (const StatusEntry& entry : entries) {
-    if (entry.status < MessageStatus::accepted || entry.status > MessageStatus::matched ||
+    if (entry.status < MessageStatus::accepted || entry.status > MessageStatus::unsupported ||
         entry.run == 0 || entry.run > kMaxStatusRun) {
       return DropReason::bad_field;
     }
@@ -82,6 +83,9 @@ void begin_view(const CommonHeader& header, std::span<const std::byte> payload,
   packet.fragment = nullptr;
   packet.envelope = nullptr;
   packet.receive_slot = nullptr;
+  packet.target = nullptr;
+  packet.operands = nullptr;
+  packet.signal = nullptr;
   packet.session = nullptr;
   packet.nics = {};
   packet.closing = nullptr;
@@ -123,6 +127,42 @@ Verdict check_packed(const PacketView& packet) {
   }
 }
 
+bool is_word(std::uint8_t width) { return width == 4 || width == 8; }
+
+// One flag may exclude another, and some need a header or none.
+Verdict parse_write(const std::byte* bytes, PacketView& packet) {
+  const std::uint8_t flags = packet.target->flags;
+  const bool is_reply = (flags & kTargetReply) != 0;
+  const bool is_withdrawn = (flags & kTargetWithdrawn) != 0;
+  constexpr std::uint8_t kToRegion = kTargetNotifies | kTargetSignals;
+  if ((flags & ~(kTargetReply | kTargetWithdrawn | kToRegion)) != 0 ||
+      (is_reply && (flags & kToRegion) != 0) || (is_withdrawn && !is_reply)) {
+    return DropReason::bad_field;
+  }
+  if ((flags & kTargetSignals) == 0) return std::nullopt;
+  if (packet.header->hwords * kWordBytes < kOperandsAt + sizeof(SignalPart))
+    return DropReason::bad_field;
+  packet.signal = detail::view<SignalPart>(bytes + kOperandsAt);
+  const bool does = packet.signal->operation == AtomicOperation::add ||
+                    packet.signal->operation == AtomicOperation::store;
+  return does && is_word(packet.signal->width) ? std::nullopt : Verdict(DropReason::bad_field);
+}
+
+Verdict parse_one_sided(const std::byte* bytes, PacketView& packet) {
+  packet.fragment = detail::view<FragmentPart>(bytes + kPartsAt);
+  packet.target = detail::view<TargetPart>(bytes + kEnvelopeAt);
+  if (packet.type == PacketType::write) return parse_write(bytes, packet);
+  if (packet.fragment->fragment != 0) return DropReason::bad_field;
+  if (packet.type == PacketType::read)
+    return packet.target->flags == 0 ? std::nullopt : Verdict(DropReason::bad_field);
+  packet.operands = detail::view<OperandsPart>(bytes + kOperandsAt);
+  const bool good = (packet.target->flags & ~kTargetFetches) == 0 &&
+                    packet.operands->operation <= AtomicOperation::max_unsigned &&
+                    is_word(packet.operands->width) &&
+                    packet.target->length() == packet.operands->width;
+  return good ? std::nullopt : Verdict(DropReason::bad_field);
+}
+
 // Parses the parts that follow the common header; all of own_words is there.
 Verdict parse_parts(const std::byte* bytes, PacketView& packet) {
   switch (packet.type) {
@@ -140,6 +180,9 @@ Verdict parse_parts(const std::byte* bytes, PacketView& packet) {
       packet.fragment = detail::view<FragmentPart>(bytes + kPartsAt);
       packet.receive_slot = detail::view<ReceiveSlotPart>(bytes + kEnvelopeAt);
       return std::nullopt;
+    case PacketType::write:
+    case PacketType::read:
+    case PacketType::atomic: return parse_one_sided(bytes, packet);
     case PacketType::hello:
     case PacketType::welcome: return parse_session(bytes, packet);
     case PacketType::close:
@@ -179,6 +222,7 @@ std::optional<DropReason> parse(std::span<const std::byte> datagram, Queue queue
 
   if (!rule.blocks) return DropReason::bad_field;
   const std::byte* begin = bytes + rule.own_words * kWordBytes;
+  if (packet.signal != nullptr) begin += sizeof(SignalPart);
   const std::byte* end = bytes + header_bytes;
   if (const Verdict bad = check_blocks(begin, end)) return bad;
   packet.blocks = BlockRange(begin, end);

@@ -345,6 +345,85 @@ TEST_CASE("wire hostile: fields of headers out of range", "[T7]") {
   }
 }
 
+// Parses a one-sided packet of `words` words of headers, all 0 except the target's length of 8, and
+// what `change` sets.
+Verdict judge_one_sided(PacketType type, std::size_t words,
+                        const std::function<void(std::vector<std::byte>&)>& change) {
+  std::vector<std::byte> bytes(words * 8);
+  bytes[0] = std::byte{kVersion};
+  bytes[1] = static_cast<std::byte>(type);
+  bytes[20] = static_cast<std::byte>(words);
+  bytes[64] = std::byte{8};  // length
+  change(bytes);
+  return judge(bytes, Queue::data);
+}
+
+TEST_CASE("wire hostile: a WRITE whose flags contradict each other") {
+  const auto with_flags = [](std::uint8_t flags, std::size_t words) {
+    return judge_one_sided(PacketType::write, words, [=](auto& bytes) {
+      bytes[69] = std::byte{flags};
+      if (words == 15) {
+        bytes[112] = static_cast<std::byte>(AtomicOperation::store);
+        bytes[113] = std::byte{4};
+      }
+    });
+  };
+  for (unsigned flags = 0; flags < 256; ++flags) {
+    const bool reply = (flags & kTargetReply) != 0;
+    const bool good = flags < 16 && !(reply && (flags & (kTargetNotifies | kTargetSignals)) != 0) &&
+                      (reply || (flags & kTargetWithdrawn) == 0);
+    INFO("flags " << flags);
+    const bool signals = (flags & kTargetSignals) != 0;
+    CHECK(with_flags(static_cast<std::uint8_t>(flags), signals ? 15 : 10) ==
+          (good ? std::nullopt : Verdict(DropReason::bad_field)));
+  }
+  CHECK(with_flags(kTargetSignals, 10) == DropReason::bad_field);  // the signal is missing
+  CHECK(with_flags(kTargetSignals, 14) == DropReason::bad_field);
+}
+
+TEST_CASE("wire hostile: a signal that is none") {
+  const auto with = [](unsigned operation, unsigned width) {
+    return judge_one_sided(PacketType::write, 15, [=](auto& bytes) {
+      bytes[69] = std::byte{kTargetSignals};
+      bytes[112] = static_cast<std::byte>(operation);
+      bytes[113] = static_cast<std::byte>(width);
+    });
+  };
+  for (unsigned operation = 0; operation < 256; ++operation) {
+    const auto value = static_cast<AtomicOperation>(operation);
+    const bool good = value == AtomicOperation::add || value == AtomicOperation::store;
+    CHECK(with(operation, 8) == (good ? std::nullopt : Verdict(DropReason::bad_field)));
+  }
+  for (unsigned width = 0; width < 256; ++width) {
+    CHECK(with(4, width) ==
+          (width == 4 || width == 8 ? std::nullopt : Verdict(DropReason::bad_field)));
+  }
+}
+
+TEST_CASE("wire hostile: a READ or an ATOMIC that is none") {
+  const auto set = [](PacketType type, std::size_t at, unsigned value) {
+    return judge_one_sided(type, type == PacketType::read ? 10 : 13, [=](auto& bytes) {
+      if (type == PacketType::atomic) bytes[97] = std::byte{8};
+      bytes[at] = static_cast<std::byte>(value);
+    });
+  };
+  CHECK(set(PacketType::read, 69, 0) == std::nullopt);
+  for (unsigned flag = 1; flag < 256; flag *= 2) {
+    CHECK(set(PacketType::read, 69, flag) == DropReason::bad_field);
+    CHECK(set(PacketType::atomic, 69, flag) ==
+          (flag == kTargetFetches ? std::nullopt : Verdict(DropReason::bad_field)));
+  }
+  for (const PacketType type : {PacketType::read, PacketType::atomic}) {
+    CHECK(set(type, 36, 1) == DropReason::bad_field);  // they have one fragment
+  }
+  CHECK(set(PacketType::atomic, 96, 11) == std::nullopt);  // operation
+  CHECK(set(PacketType::atomic, 96, 12) == DropReason::bad_field);
+  CHECK(set(PacketType::atomic, 97, 4) == DropReason::bad_field);  // the length is 8
+  CHECK(set(PacketType::atomic, 97, 0) == DropReason::bad_field);
+  CHECK(set(PacketType::atomic, 64, 4) == DropReason::bad_field);
+  CHECK(judge_one_sided(PacketType::atomic, 12, [](auto&) {}) == DropReason::bad_field);
+}
+
 // Parses a changed PACKED packet of two messages of 8 bytes. Its row begins at 80, the second entry
 // at 88.
 Verdict judge_packed(const std::function<void(std::vector<std::byte>&)>& change) {
@@ -410,8 +489,8 @@ TEST_CASE("wire hostile: reserved bits and bytes are ignored") {
   CHECK(judge_changed(PacketType::data, 21, 0xff) == std::nullopt);  // flags
   CHECK(judge_changed(PacketType::data, 61, 0xff) == std::nullopt);  // eflags
   CHECK(judge_changed(PacketType::data, 77, 0xffff, 2) == std::nullopt);
-  CHECK(judge_changed(PacketType::data, 74, 0xff) == std::nullopt);  // collective: a hint
-  CHECK(judge_changed(PacketType::hello, 109, 0xff) == std::nullopt);
+  CHECK(judge_changed(PacketType::data, 74, 0xff) == std::nullopt);    // collective: a hint
+  CHECK(judge_changed(PacketType::hello, 109, 0xff) == std::nullopt);  // features
   CHECK(judge_changed(PacketType::closed, 37, 0xffff, 2) == std::nullopt);
   CHECK(judge_blocks("03 02 01 00 ff ff ff ff 00 00 00 00 01 ff 01 00") == std::nullopt);
 }

@@ -38,10 +38,17 @@ class Flattener {
         p.collective, p.priority, p.kind);
   }
   void part(const ReceiveSlotPart& p) { add(p.rx_slot, p.rx_generation); }
+  void part(const TargetPart& p) {
+    add(p.region, p.generation, p.secret, p.offset, p.length(), p.flags, p.channel, p.note);
+  }
+  void part(const OperandsPart& p) { add(p.operand, p.compare, p.operation, p.width); }
+  void part(const SignalPart& p) {
+    add(p.region, p.generation, p.secret, p.offset, p.value, p.operation, p.width);
+  }
   void part(const SessionPart& p) {
     add(p.sender_id, p.target_id, p.epoch, p.counter, p.my_index, p.my_token, p.echo_epoch,
         p.echo_counter, p.sequence, p.echo_token, p.first_number, p.fragment_bytes, p.nics,
-        p.absence_ms, p.cookie, p.unscheduled_bytes);
+        p.features, p.absence_ms, p.cookie, p.unscheduled_bytes);
     add_all(std::span<const std::byte>(p.mac));
   }
   void part(const NicRecord& p) {
@@ -118,6 +125,9 @@ std::vector<std::uint64_t> flatten(const PacketView& packet) {
   if (packet.fragment != nullptr) flat.part(*packet.fragment);
   if (packet.envelope != nullptr) flat.part(*packet.envelope);
   if (packet.receive_slot != nullptr) flat.part(*packet.receive_slot);
+  if (packet.target != nullptr) flat.part(*packet.target);
+  if (packet.operands != nullptr) flat.part(*packet.operands);
+  if (packet.signal != nullptr) flat.part(*packet.signal);
   if (packet.session != nullptr) flat.part(*packet.session);
   for (const NicRecord& nic : packet.nics) flat.part(nic);
   if (packet.closing != nullptr) flat.part(*packet.closing);
@@ -140,6 +150,9 @@ std::vector<std::byte> reencode(const PacketView& packet, bool with_checksum) {
   if (packet.fragment != nullptr) writer.part(*packet.fragment);
   if (packet.envelope != nullptr) writer.part(*packet.envelope);
   if (packet.receive_slot != nullptr) writer.part(*packet.receive_slot);
+  if (packet.target != nullptr) writer.part(*packet.target);
+  if (packet.operands != nullptr) writer.part(*packet.operands);
+  if (packet.signal != nullptr) writer.part(*packet.signal);
   if (packet.session != nullptr) writer.part(*packet.session);
   for (const NicRecord& nic : packet.nics) writer.part(nic);
   if (packet.closing != nullptr) writer.part(*packet.closing);

@@ -56,6 +56,9 @@ class Maker {
         writer.part(FragmentPart{u32(), u32()});
         writer.part(ReceiveSlotPart{u32(), u32()});
         break;
+      case PacketType::write:
+      case PacketType::read:
+      case PacketType::atomic: one_sided(writer, type); break;
       case PacketType::hello:
       case PacketType::welcome: session(writer); break;
       case PacketType::close:
@@ -66,6 +69,30 @@ class Maker {
       case PacketType::control: break;
     }
   }
+
+  void one_sided(PacketWriter& writer, PacketType type) {
+    writer.part(FragmentPart{u32(), type == PacketType::write ? u32() : 0});
+    TargetPart target{u32(), u32(), u64(), u64(), u32(), u8(), 0, u16(), u64()};
+    OperandsPart operands{u64(), u64(), static_cast<AtomicOperation>(below(12)), width(), {}};
+    if (type == PacketType::write) {
+      constexpr std::uint8_t kFlags[] = {0,
+                                         kTargetReply,
+                                         kTargetReply | kTargetWithdrawn,
+                                         kTargetNotifies,
+                                         kTargetSignals,
+                                         kTargetNotifies | kTargetSignals};
+      target.flags = kFlags[below(std::size(kFlags))];
+    } else if (type == PacketType::atomic) {
+      target.flags = below(2) == 0 ? kTargetFetches : 0;
+      target.set_length(operands.width);
+    }
+    writer.part(target);
+    if (type == PacketType::atomic) writer.part(operands);
+    if ((target.flags & kTargetSignals) == 0) return;
+    const auto operation = below(2) == 0 ? AtomicOperation::add : AtomicOperation::store;
+    writer.part(SignalPart{u32(), u32(), u64(), u64(), u64(), operation, width(), {}});
+  }
+  std::uint8_t width() { return below(2) == 0 ? 4 : 8; }
 
   std::vector<std::byte> noise(std::size_t bytes) {
     std::vector<std::byte> made(bytes);
@@ -122,6 +149,7 @@ class Maker {
       *field = u32();
     part.fragment_bytes = std::max(kMinFragmentBytes, u32());
     part.nics = static_cast<std::uint8_t>(1 + below(kMaxNics));
+    part.features = u8();
     part.absence_ms = u16();
     writer.part(part);
     for (std::uint8_t i = 0; i < part.nics; ++i) {
@@ -148,7 +176,7 @@ class Maker {
       case BlockKind::status: {
         std::vector<StatusEntry> entries(1 + below(5));
         for (StatusEntry& entry : entries) {
-          entry = {u32(), static_cast<MessageStatus>(1 + below(7)), 0,
+          entry = {u32(), static_cast<MessageStatus>(1 + below(11)), 0,
                    static_cast<std::uint16_t>(1 + below(kMaxStatusRun))};
         }
         (void)writer.statuses(entries);
