@@ -68,31 +68,6 @@ const std::string kEnvelope =
     "00 00 00 00 01 00 03 00  00 00 00 00 00 00 00 00"
     "00 00 00 00 01 00 00 00";  // kind 1
 
-// The common header of a one-sided operation of `type`, with so many words of headers, path number
-// 1 and floor 2; then message 3, fragment `fragment`.
-std::string one_sided(std::string_view type, std::string_view words, std::string_view fragment) {
-  return "01 " + std::string(type) + " 00 00 78 56 34 12  88 77 66 55 44 33 22 11 00 00 00 00 " +
-         std::string(words) + " 00 00 00  01 00 00 00 02 00 00 00 03 00 00 00 " +
-         std::string(fragment) + " 00 00 00";
-}
-
-std::string target(std::string_view flags) {
-  return "04 00 00 00 05 00 00 00  10 32 54 76 98 ba dc fe"  // region generation secret
-         "06 00 00 00 01 00 00 00  08 00 00 00 00 " +        // offset length
-         std::string(flags) +
-         " 07 00" +                  // flags channel
-         "ef cd ab 89 67 45 23 01";  // note
-}
-
-const std::string kSignal =
-    "08 00 00 00 09 00 00 00  18 32 54 76 98 ba dc fe"  // region generation secret
-    "40 00 00 00 00 00 00 00  01 00 00 00 00 00 00 00"  // offset value
-    "04 08 00 00 00 00 00 00";                          // operation width
-
-const std::string kOperands =
-    "0b 00 00 00 00 00 00 00  0c 00 00 00 00 00 00 00"  // operand compare
-    "03 08 00 00 00 00 00 00";                          // operation width
-
 const std::string kControl =
     "01 20 10 00 78 56 34 12  88 77 66 55 44 33 22 11"
     "00 00 00 00 18 00 00 00  00 00 00 00 05 00 00 00"
@@ -308,105 +283,6 @@ TEST_CASE("wire golden: GRANTED", "[H1]") {
   writer.part(FragmentPart{3, 4});
   writer.part(ReceiveSlotPart{5, 6});
   CHECK(written(writer, buffer, false, packet.payload) == bytes);
-}
-
-TargetPart target_part(std::uint8_t flags) {
-  TargetPart part{4, 5, 0xfedcba9876543210, 0x100000006, 0, 0, flags, 7, 0x0123456789abcdef};
-  part.set_length(8);
-  return part;
-}
-
-// The datagram of those parts, and of the payload.
-std::vector<std::byte> one_sided_packet(PacketType type, std::uint32_t fragment,
-                                        const TargetPart& target, const OperandsPart* operands,
-                                        const SignalPart* signal,
-                                        std::span<const std::byte> payload = {}) {
-  PacketBuffer buffer;
-  PacketWriter writer(buffer);
-  writer.begin(type, kReceiver, kToken, 2).path_number = 1;
-  writer.part(FragmentPart{3, fragment});
-  writer.part(target);
-  if (operands != nullptr) writer.part(*operands);
-  if (signal != nullptr) writer.part(*signal);
-  return written(writer, buffer, false, payload);
-}
-
-void check_target(const PacketView& packet, std::uint32_t fragment, std::uint8_t flags) {
-  REQUIRE(packet.fragment != nullptr);
-  CHECK(packet.fragment->message == 3);
-  CHECK(packet.fragment->fragment == fragment);
-  CHECK(packet.envelope == nullptr);
-  REQUIRE(packet.target != nullptr);
-  CHECK(packet.target->region == 4);
-  CHECK(packet.target->generation == 5);
-  CHECK(packet.target->secret == 0xfedcba9876543210);
-  CHECK(packet.target->offset == 0x100000006);
-  CHECK(packet.target->length() == 8);
-  CHECK(packet.target->flags == flags);
-  CHECK(packet.target->channel == 7);
-  CHECK(packet.target->note == 0x0123456789abcdef);
-}
-
-TEST_CASE("wire golden: WRITE", "[H1]") {
-  const std::vector<std::byte> bytes = from_hex(one_sided("15", "0a", "01") + target("04") + "ff");
-  const PacketView packet = parsed(bytes, Queue::data);
-  REQUIRE(packet.type == PacketType::write);
-  check_target(packet, 1, kTargetNotifies);
-  CHECK(packet.signal == nullptr);
-  CHECK(packet.operands == nullptr);
-  CHECK(packet.payload.size() == 1);
-  CHECK(one_sided_packet(PacketType::write, 1, target_part(kTargetNotifies), nullptr, nullptr,
-                         packet.payload) == bytes);
-  CHECK(
-      describe(packet).find("region 4.5 offset 4294967302 length 8 channel 7 NOTIFIES 0x1234567") !=
-      std::string::npos);
-}
-
-TEST_CASE("wire golden: WRITE with a signal", "[H1]") {
-  const std::vector<std::byte> bytes =
-      from_hex(one_sided("15", "0f", "00") + target("08") + kSignal + "ff ff");
-  const PacketView packet = parsed(bytes, Queue::data);
-  check_target(packet, 0, kTargetSignals);
-  REQUIRE(packet.signal != nullptr);
-  CHECK(packet.signal->region == 8);
-  CHECK(packet.signal->generation == 9);
-  CHECK(packet.signal->secret == 0xfedcba9876543218);
-  CHECK(packet.signal->offset == 64);
-  CHECK(packet.signal->value == 1);
-  CHECK(packet.signal->operation == AtomicOperation::add);
-  CHECK(packet.signal->width == 8);
-  CHECK(packet.blocks.empty());
-  CHECK(packet.payload.size() == 2);
-  const SignalPart signal{8, 9, 0xfedcba9876543218, 64, 1, AtomicOperation::add, 8, {}};
-  CHECK(one_sided_packet(PacketType::write, 0, target_part(kTargetSignals), nullptr, &signal,
-                         packet.payload) == bytes);
-  CHECK(describe(packet).find("signal add 0x1 at region 8.9 offset 64") != std::string::npos);
-}
-
-TEST_CASE("wire golden: READ", "[H1]") {
-  const std::vector<std::byte> bytes = from_hex(one_sided("16", "0a", "00") + target("00"));
-  const PacketView packet = parsed(bytes, Queue::data);
-  REQUIRE(packet.type == PacketType::read);
-  check_target(packet, 0, 0);
-  CHECK(one_sided_packet(PacketType::read, 0, target_part(0), nullptr, nullptr) == bytes);
-}
-
-TEST_CASE("wire golden: ATOMIC", "[H1]") {
-  const std::vector<std::byte> bytes =
-      from_hex(one_sided("17", "0d", "00") + target("10") + kOperands);
-  const PacketView packet = parsed(bytes, Queue::data);
-  REQUIRE(packet.type == PacketType::atomic);
-  check_target(packet, 0, kTargetFetches);
-  REQUIRE(packet.operands != nullptr);
-  CHECK(packet.operands->operand == 11);
-  CHECK(packet.operands->compare == 12);
-  CHECK(packet.operands->operation == AtomicOperation::compare_and_swap);
-  CHECK(packet.operands->width == 8);
-  const OperandsPart operands{11, 12, AtomicOperation::compare_and_swap, 8, {}};
-  CHECK(one_sided_packet(PacketType::atomic, 0, target_part(kTargetFetches), &operands, nullptr) ==
-        bytes);
-  CHECK(describe(packet).find("compare_and_swap 64 bits, operand 0xb compare 0xc") !=
-        std::string::npos);
 }
 
 TEST_CASE("wire golden: PROBE", "[H1]") {

@@ -149,7 +149,7 @@ def rule_include(source):
 
 # The folders of proto/, the lowest first: each may include itself and those before it. Two headers
 # lie in proto/ itself. All folders may include the NIC contract, only the highest the endpoint.
-FLOORS = ("base", "wire", "path", "message", "session", "peer", "service", "endpoint")
+FLOORS = ("base", "wire", "region", "path", "message", "session", "peer", "service", "endpoint")
 HIGHEST_ALONE = "proto/endpoint.hpp"
 # What the sources of the rules may include from above them, though no header may: the state of peers,
 # and the services that all rules use.

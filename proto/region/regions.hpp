@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that this endpoint's program has exposed to its peers. Every packet that touches it is
+// checked here: index, generation, secret, right, range and alignment.
+//
+// A region is named by index and generation, and only a key has its secret. Withdrawal is final for
+// peers at once: no check finds the region any more. It goes on to exist, for its owner alone,
+// until the last NIC has read from it.
+//
+// Invariant: a region that is withdrawn and has no reader does not exist.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "hawser/types.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/region/placement.hpp"
+#include "proto/wire/packet.hpp"
+
+namespace hawser::proto {
+
+// What peers may do.
+enum class RegionAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic = 4 };
+[[nodiscard]] constexpr RegionAccess operator|(RegionAccess a, RegionAccess b) {
+  return static_cast<RegionAccess>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+}
+[[nodiscard]] constexpr bool allows(RegionAccess rights, RegionAccess wanted) {
+  const auto bits = static_cast<std::uint8_t>(wanted);
+  return (static_cast<std::uint8_t>(rights) & bits) == bits;
+}
+
+struct Region {
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t secret = 0;
+  Placement* placement = nullptr;
+  OperationId withdrawal = kNoOperation;  // completes with the last reader
+  std::uint32_t readers = 0;              // replies that NICs may still read from it
+  RegionAccess rights = RegionAccess::none;
+  bool withdrawn = false;
+};
+
+// The part of a region that a packet may touch.
+struct Reach {
+  wire::MessageStatus denial = wire::MessageStatus::delivered;  // else why it may touch nothing
+  SlabId region{};
+  std::byte* at = nullptr;
+  Placement* placement = nullptr;
+
+  [[nodiscard]] bool is_granted() const { return at != nullptr; }
+};
+
+// What a packet says of the memory that it means.
+struct Claimed {
+  std::uint32_t region = 0;
+  std::uint32_t generation = 0;
+  std::uint64_t secret = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+[[nodiscard]] inline Claimed claimed_by(const wire::TargetPart& target) {
+  return {target.region, target.generation, target.secret, target.offset, target.length()};
+}
+[[nodiscard]] inline Claimed claimed_by(const wire::SignalPart& signal) {
+  return {signal.region, signal.generation, signal.secret, signal.offset, signal.width};
+}
+
+class Regions {
+ public:
+  explicit Regions(std::uint32_t most) : regions_(most) {}
+
+  // ---- its owner
+  // Nothing if all are in use. `secret` is never 0, and no peer can guess it.
+  [[nodiscard]] std::optional<SlabId> expose(std::byte* data, std::uint64_t bytes,
+                                             RegionAccess rights, std::uint64_t secret,
+                                             Placement& placement);
+  // Null: there is no such region, or it is withdrawn.
+  [[nodiscard]] const Region* find(SlabId id) const;
+  // True: nothing reads from it, and it is gone. Else the last reader's end says so.
+  [[nodiscard]] bool withdraw(SlabId id, OperationId withdrawal);
+
+  // ---- peers
+  [[nodiscard]] Reach check(const Claimed& claimed, RegionAccess wanted);
+  // The same for a word that is computed on.
+  [[nodiscard]] Reach check_word(const Claimed& claimed);
+  // Of an operation that `check` has granted: whether it may go on. Null: the region is withdrawn.
+  [[nodiscard]] Placement* still_granted(SlabId id) const;
+
+  // ---- replies that NICs read out of it
+  void begin_reading(SlabId id) { ++regions_.at(id.index).readers; }
+  // The withdrawal that waited for this reader, or kNoOperation.
+  [[nodiscard]] OperationId end_reading(SlabId id);
+
+  [[nodiscard]] std::uint32_t size() const { return regions_.size(); }
+
+ private:
+  Slab<Region> regions_;
+};
+
+}  // namespace hawser::proto
