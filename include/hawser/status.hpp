@@ -67,6 +67,20 @@ enum class Status : std::uint8_t {
   // delivered. Raise max_peers there, let it receive waiting messages and disconnect unneeded
   // peers, or call again later.
   peer_full,
+  // Completion of a one-sided operation: the key is wrong, does not give that right, or the range
+  // is not within the region. Nothing was touched.
+  access_denied,
+  // The key's region belongs to another process than the one that is connected: its owner has
+  // restarted. Nothing was touched. Get a new key.
+  stale_region,
+  // Completion of a one-sided operation: the region was withdrawn while it was under way. Some
+  // bytes of a write may have been placed.
+  region_withdrawn,
+  // Completion of an atomic or a signal: the word is not naturally aligned in the target's memory.
+  // Nothing was done.
+  misaligned,
+  // Completion of a strong operation: one before it on its channel has failed. Nothing was sent.
+  predecessor_failed,
 };
 
 // The name as written above, for messages and logs.
@@ -94,6 +108,11 @@ enum class Status : std::uint8_t {
     case Status::lock_limit: return "lock_limit";
     case Status::no_route: return "no_route";
     case Status::peer_full: return "peer_full";
+    case Status::access_denied: return "access_denied";
+    case Status::stale_region: return "stale_region";
+    case Status::region_withdrawn: return "region_withdrawn";
+    case Status::misaligned: return "misaligned";
+    case Status::predecessor_failed: return "predecessor_failed";
   }
   return "?";
 }

@@ -144,7 +144,14 @@ struct ClaimedRequest {
   Hint hint{};
 };
 
-enum class OperationKind : std::uint8_t { send, receive };
+enum class OperationKind : std::uint8_t {
+  send,
+  receive,
+  write,  // this and the next three are one-sided
+  read,
+  atomic,
+  withdraw,
+};
 
 struct Completion {
   OperationId operation = kNoOperation;
@@ -160,6 +167,9 @@ struct Completion {
   // True: this send failed with its session and may have arrived. False: it surely has not arrived
   // (not all of it had left), or its status says what became of it.
   bool outcome_unknown = false;
+  // True: this one-sided operation was executed, whatever its status. If that is a failure of the
+  // session, only what it would have fetched is lost.
+  bool executed = false;
   PeerId peer = kAnyPeer;           // of a wildcard receive that ended unmatched: kAnyPeer
   std::uint64_t tag = 0;            // the message's own tag
   std::uint64_t bytes = 0;          // placed in the buffer (receive) or sent (send)

@@ -56,7 +56,8 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
                 .senders = senders,
                 .touched = touched,
                 .routes = control_routes,
-                .paths = paths},
+                .paths = paths,
+                .regions = regions},
                u32(turn.tunables.max_operations),
                // Twice, so that packets in flight to silent peers leave the others their limit.
                u32(2 * turn.tunables.max_in_flight_packets)),
@@ -86,6 +87,8 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
                 .routes = control_routes,
                 .descriptors = descriptors,
                 .paths = receive_paths,
+                .outgoing = outgoing,
+                .regions = regions,
                 .numbers = table_blocks}),
       outbox({.turn = turn,
               .peers = peers,

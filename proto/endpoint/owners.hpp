@@ -27,6 +27,7 @@
 #include "proto/peer/peer.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
+#include "proto/region/regions.hpp"
 #include "proto/service/call_queue.hpp"
 #include "proto/service/control_routes.hpp"
 #include "proto/service/descriptors.hpp"
@@ -40,6 +41,8 @@
 namespace hawser::proto {
 
 struct Owners {
+  static constexpr std::uint32_t kMostRegions = 65'536;
+
   Owners(const EndpointConfig& config, std::span<Nic* const> given, PacketPool& buffers);
 
   // ---- fixed at start
@@ -55,6 +58,7 @@ struct Owners {
   StandingVerdicts verdicts;
   Sessions sessions;
   Outgoing outgoing;
+  Regions regions{kMostRegions};
   PathSet paths;
   PathJudge path_judge{turn, peers, paths, nics, verdicts};
   ReceivePaths receive_paths;

@@ -86,6 +86,9 @@ void Receiver::dispatch(Peer& peer, const wire::PacketView& packet) {
     case wire::PacketType::granted: return incoming_.on_granted(peer, packet);
     case wire::PacketType::probe: return;
     case wire::PacketType::envelope: return incoming_.on_envelope(peer, packet);
+    case wire::PacketType::write: return incoming_.on_write(peer, packet);
+    case wire::PacketType::read: return incoming_.on_read(peer, packet);
+    case wire::PacketType::atomic: return incoming_.on_atomic(peer, packet);
     default: ++turn_.counters.control_packets_received;
   }
 }

@@ -150,8 +150,8 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   const auto payload = payload_of(peer, message, pick.fragment);
   wire::PacketWriter writer(buffer);
   wire::CommonHeader& header =
-      writer.begin(message.granted ? wire::PacketType::granted : wire::PacketType::data,
-                   peer.session.remote_index, peer.session.remote_token, to_wire(peer.sends.floor));
+      writer.begin(Outgoing::packet_type(message), peer.session.remote_index,
+                   peer.session.remote_token, to_wire(peer.sends.floor));
   header.slot = static_cast<std::uint8_t>(path.local_nic << 4 | path.slot);
   header.generation = path.generation;
   header.path_number = to_wire(number);
@@ -164,8 +164,10 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
   if (message.granted) {
     writer.part(wire::ReceiveSlotPart{message.rx_slot, message.rx_generation});
-  } else {
+  } else if (message.kind == SendKind::message) {
     writer.part(envelope_of(message));
+  } else {
+    outgoing_.write_target(message, writer);
   }
   if (payload.size() + PacketBuffer::kBytes <= peer.session.fragment_bytes)
     pick.carries_control = outbox_.piggyback(peer, writer);

@@ -34,10 +34,6 @@ namespace hawser::proto {
 
 namespace {
 
-std::uint32_t count_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
-  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + fragment_bytes - 1) / fragment_bytes);
-}
-
 std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragment,
                             std::uint32_t fragment_bytes) {
   const std::uint64_t begin = std::uint64_t{fragment} * fragment_bytes;
@@ -207,6 +203,17 @@ void Incoming::on_granted(Peer& peer, const wire::PacketView& packet) {
                                                             : DropReason::bad_slot);
 }
 
+// Tells the sender of a matched message what it waits for.
+void Incoming::answer_again(Peer& peer, IncomingMessage& message) {
+  const bool stands_still = message.no_room && message.granted == 0;
+  const bool missing = !stands_still && message.arrived.claimed() < message.may_come;
+  if (message.granted > 0) outbox_.add_grant(peer, message);
+  if (missing) request_missing(message);
+  if (!missing && message.granted == 0) {  // its turn will come
+    outbox_.add_status(peer, message.number, wire::MessageStatus::pending);
+  }
+}
+
 // An envelope alone asks for the state of the message; the answer is absolute.
 void Incoming::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (packet.envelope->kind == wire::EnvelopeKind::cancel) return on_cancel(peer, packet);
@@ -214,13 +221,7 @@ void Incoming::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (message == nullptr) return;
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
   if (message->matched) {
-    const bool stands_still = message->no_room && message->granted == 0;
-    const bool missing = !stands_still && message->arrived.claimed() < message->may_come;
-    if (message->granted > 0) outbox_.add_grant(peer, *message);
-    if (missing) request_missing(*message);
-    if (!missing && message->granted == 0) {  // its turn will come
-      outbox_.add_status(peer, message->number, wire::MessageStatus::pending);
-    }
+    answer_again(peer, *message);
   } else if (message->no_room) {
     outbox_.add_status(peer, message->number, wire::MessageStatus::no_room);
   } else if (message->arrived.complete()) {
@@ -275,6 +276,9 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
     return reporter_.drop(DropReason::bad_field);
   }
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
+  const bool is_one_sided = message.one_sided != OneSided::none;
+  if (is_one_sided && !message.arrived.is_claimed(fragment) && !may_place(peer, message, packet))
+    return;
   const std::uint64_t begin = std::uint64_t{fragment} * peer.session.fragment_bytes;
   const std::uint32_t stored_before = message.first_chunk;
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
@@ -290,6 +294,7 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
   if (claim == FragmentBitmap::Claim::duplicate) {
     ++turn_.counters.duplicate_fragments;
     note_duplicate(peer, message, fragment);
+    if (is_one_sided) answer_again(peer, message);  // this is how its sender asks
     return reporter_.drop(DropReason::duplicate_fragment);
   }
   if (claim != FragmentBitmap::Claim::fresh) {
@@ -297,7 +302,11 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
     return reporter_.drop(DropReason::beyond_window);
   }
   turn_.counters.data_bytes_received += packet.payload.size();
-  if (message.matched) place(message, begin, packet.payload.data(), packet.payload.size());
+  if (is_one_sided) {
+    place_long(message, begin, packet.payload);
+  } else if (message.matched) {
+    place(message, begin, packet.payload.data(), packet.payload.size());
+  }
   turn_.progress();
   message.moved = coarse(turn_.now());
   answered(peer, message, fragment);
@@ -325,6 +334,7 @@ void Incoming::arrived_whole(IncomingMessage& message) {
   message.half = false;
   timers_.remove(messages_.index_of(message));
   message.expect_timer.stop();
+  if (message.one_sided != OneSided::none) return long_is_whole(message);
   // Whether the sender awaits a status.
   const bool counts = peer.session.state == SessionState::ready && !message.outlives &&
                       !before(message.number, peer.receives.remote_floor);
@@ -360,6 +370,7 @@ void Incoming::free_incoming(IncomingMessage& message) {
     descriptors_.note_store_moves();
   }
   payloads_.drop(message.first_chunk);
+  if (message.long_write != kNoIndex) long_writes_.free(message.long_write);
   leave_grants(message);
   message.arrived.release();
   outbox_.withdraw(peer, message);

@@ -7,6 +7,7 @@
 //   receives.cpp   posting, matching in order, claims, completion; the end of a session
 //   expect.cpp     when missing fragments are requested
 //   grants.cpp     who is granted how much
+//   one_sided_in.cpp   what peers ask of this end's memory, and what its fetches bring
 //
 // Timers: `expect_timer` of a message, which `expire` fires, and `due` of a peer with paced
 // messages, which `expire_pace` fires.
@@ -20,6 +21,7 @@
 #include "hawser/types.hpp"
 #include "proto/base/bitmap.hpp"
 #include "proto/base/deadline_heap.hpp"
+#include "proto/base/ring.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
 #include "proto/message/grants.hpp"
@@ -31,6 +33,8 @@
 #include "proto/message/peer_messages.hpp"
 #include "proto/path/local_nic.hpp"
 #include "proto/path/receive_paths.hpp"
+#include "proto/region/host_placement.hpp"
+#include "proto/region/regions.hpp"
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
@@ -38,6 +42,7 @@ namespace hawser::proto {
 class ControlRoutes;
 class Descriptors;
 class Outbox;
+class Outgoing;
 class PacketSender;
 class PeerTable;
 class Reporter;
@@ -46,6 +51,22 @@ struct Peer;
 
 // How urgently a receiver looks for the missing parts of a message (docs/internals/protocol.md §9).
 enum class DetectionLevel : std::uint8_t { bulk, tail, gate };
+
+// A long write or reply: what its first packet said.
+struct LongWrite {
+  wire::TargetPart target{};
+  wire::SignalPart signal{};  // if the target's flags say so
+};
+
+// A peer's write was placed, and tells this end's program.
+struct WriteNotice {
+  PeerId peer = kAnyPeer;
+  std::uint16_t channel = 0;
+  std::uint64_t immediate = 0;
+  SlabId region{};
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
 
 class Incoming {
  public:
@@ -60,6 +81,8 @@ class Incoming {
     ControlRoutes& routes;
     Descriptors& descriptors;
     const ReceivePaths& paths;
+    Outgoing& outgoing;
+    Regions& regions;
     MessageTablePool& numbers;  // of the peers' tables
   };
   explicit Incoming(const Parts& parts);
@@ -79,8 +102,14 @@ class Incoming {
   void on_packed(Peer& peer, const wire::PacketView& packet);
   void on_granted(Peer& peer, const wire::PacketView& packet);
   void on_envelope(Peer& peer, const wire::PacketView& packet);
+  void on_write(Peer& peer, const wire::PacketView& packet);
+  void on_read(Peer& peer, const wire::PacketView& packet);
+  void on_atomic(Peer& peer, const wire::PacketView& packet);
   // A sequenced packet with so many bytes of payload has come.
   void count_arrival(std::uint64_t bytes) { grants_.budget.on_arrival(bytes); }
+
+  // Moves notices of writes to the caller; returns how many.
+  std::size_t poll_notices(std::span<WriteNotice> notices);
 
   // ---- receives
   // The oldest message held that a receive with these arguments would get, or null.
@@ -137,8 +166,29 @@ class Incoming {
   void take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet);
   static void place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                     std::size_t count);
+  void answer_again(Peer& peer, IncomingMessage& message);
   void arrived_whole(IncomingMessage& message);
   void free_incoming(IncomingMessage& message);
+
+  // ---- one_sided_in.cpp
+  [[nodiscard]] bool is_fresh(Peer& peer, const wire::PacketView& packet, std::uint64_t number,
+                              IncomingMessage*& message);
+  [[nodiscard]] bool may_settle(Peer& peer, std::uint64_t number);
+  void settle(Peer& peer, std::uint64_t number, wire::MessageStatus status);
+  [[nodiscard]] wire::MessageStatus finish_write(Peer& peer, const wire::TargetPart& target,
+                                                 const Reach& reach,
+                                                 const wire::SignalPart* signal);
+  void begin_reply(Peer& peer, std::uint64_t number, const wire::PacketView& packet);
+  void begin_long(Peer& peer, std::uint64_t number, const wire::PacketView& packet, OneSided kind,
+                  std::byte* into);
+  [[nodiscard]] bool may_place(Peer& peer, IncomingMessage& message,
+                               const wire::PacketView& packet);
+  void place_long(const IncomingMessage& message, std::uint64_t begin,
+                  std::span<const std::byte> bytes);
+  void long_is_whole(IncomingMessage& message);
+  void end_long(IncomingMessage& message, wire::MessageStatus status);
+  [[nodiscard]] bool has_place_for_notice(const wire::TargetPart& target) const;
+  void notify(const Peer& peer, const wire::TargetPart& target);
 
   // ---- eager.cpp
   [[nodiscard]] bool take_eager(Peer& peer, const wire::PacketView& packet);
@@ -194,9 +244,15 @@ class Incoming {
   ControlRoutes& routes_;
   Descriptors& descriptors_;
   const ReceivePaths& paths_;
+  Outgoing& outgoing_;
+  Regions& regions_;
   const MessageTablePool& numbers_;
 
   Slab<IncomingMessage> messages_;
+  static constexpr std::uint32_t kMostLongWrites = 1024;  // and long replies, of all peers
+  Slab<LongWrite> long_writes_;
+  Ring<WriteNotice> notices_;
+  HostPlacement host_;  // the buffers of this end's reads
   BlockPool bitmap_blocks_;
   Matching matching_;
   Groups groups_;

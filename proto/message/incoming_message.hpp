@@ -35,6 +35,10 @@ enum class GrantRank : std::uint8_t {
 };
 inline constexpr std::size_t kGrantRanks = 4;
 
+// A message, or what is placed without a receive: a long write to this end's memory, or a long
+// reply to a fetch of its own.
+enum class OneSided : std::uint8_t { none, write, reply };
+
 struct IncomingMessage {
   std::uint32_t peer = kNoIndex;
   std::uint32_t expect_turn = 0;  // the turn that armed expect_timer, if nothing was in vain before
@@ -60,12 +64,14 @@ struct IncomingMessage {
   bool claimed = false;     // the caller has its name; it is not in the matching
   bool kept = false;        // its sender was told that it can't be cancelled
   bool outlives = false;    // its session has ended
-  std::uint64_t age = 0;    // among the messages without a receive, if it is claimed or held over
   bool matched = false;
-  bool no_room = false;  // payload was dropped; the sender waits for a grant
+  bool no_room = false;   // payload was dropped; the sender waits for a grant
+  std::uint64_t age = 0;  // among the messages without a receive, if it is claimed or held over
   bool all_sent = false;
   bool grant_due = false;  // this and the next are the outbox's
   bool request_due = false;
+  OneSided one_sided = OneSided::none;
+  std::uint32_t long_write = kNoIndex;  // its LongWrite, if it is one-sided
 
   // The matched receive.
   OperationId operation = kNoOperation;

@@ -72,6 +72,11 @@ class MessageTable {
     if (block.present == ~std::uint64_t{0} && is_folded(value)) fold(number, block, value);
     return true;
   }
+  // Makes sure that set will succeed. False if the pool lacks the blocks that this takes.
+  [[nodiscard]] bool prepare(std::uint64_t number) {
+    HAWSER_ASSERT(is_open() && in_window(number));
+    return block_of(number) != kNoIndex || take_block(number);
+  }
   // Whether set would take a block from the pool, other than the one withheld for the floor.
   [[nodiscard]] bool needs_block(std::uint64_t number) const {
     return is_open() && in_window(number) && !is_front(number) && block_of(number) == kNoIndex;

@@ -6,6 +6,7 @@
 //   send.cpp       the life of a message, and what the peer says of it
 //   packed.cpp     several small messages in one packet
 //   envelope.cpp   how a message asks for its status
+//   one_sided_out.cpp   operations on the memory of peers, and replies to theirs
 //
 // Whoever sends packets picks fragments here, and gives back what no NIC took. PathSet tells what
 // became of a packet that a NIC has taken.
@@ -24,11 +25,13 @@
 #include "proto/base/sequence.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
+#include "proto/message/one_sided_send.hpp"
 #include "proto/message/outgoing_message.hpp"
 #include "proto/message/peer_messages.hpp"
 #include "proto/message/pick.hpp"
 #include "proto/path/local_nic.hpp"
 #include "proto/path/path_set.hpp"
+#include "proto/region/regions.hpp"
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
@@ -55,6 +58,7 @@ class Outgoing final : public PacketOwner {
     TouchedPeers& touched;
     ControlRoutes& routes;
     PathSet& paths;
+    Regions& regions;
   };
   // `messages` and `retransmits`: how many there may be to all peers.
   Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t retransmits);
@@ -87,6 +91,36 @@ class Outgoing final : public PacketOwner {
   // Ends all messages to the peer.
   void end_session(Peer& peer, Status status);
   [[nodiscard]] Status cancel(OutgoingMessage& message);
+
+  // ---- one-sided operations, and replies to those of peers
+  // A message of that kind, for the caller to fill, and what it needs beyond. Null: no place.
+  [[nodiscard]] OneSidedSend* make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message);
+  // The operation, which was made a moment ago, ends with a reply.
+  void await_reply(Peer& peer, OneSidedSend& operation);
+  // The operation of this peer whose reply has that note; null: none awaits it.
+  [[nodiscard]] OneSidedSend* fetch_named(const Peer& peer, std::uint64_t note);
+  void end_fetch(OneSidedSend& operation, Status status);
+  // Whether there is a place for a reply. Then the next one made has it.
+  [[nodiscard]] bool may_reply(Peer& peer);
+  // A reply of so many bytes. They come from the region, or from its `word` if `region` is
+  // kNoSlabId.
+  [[nodiscard]] OneSidedSend& make_reply(Peer& peer, std::uint64_t note, std::uint64_t bytes);
+  void start_reply(Peer& peer, OneSidedSend& reply, const std::byte* from, SlabId region);
+  // The region was withdrawn.
+  void withdraw_replies(SlabId region);
+  void complete_withdrawal(const Withdrawal& withdrawal);
+  // Writes the headers of a one-sided packet, behind the fragment header.
+  void write_target(const OutgoingMessage& message, wire::PacketWriter& writer) const;
+  [[nodiscard]] static wire::PacketType packet_type(const OutgoingMessage& message) {
+    if (message.granted) return wire::PacketType::granted;
+    switch (message.kind) {
+      case SendKind::message: return wire::PacketType::data;
+      case SendKind::read: return wire::PacketType::read;
+      case SendKind::atomic: return wire::PacketType::atomic;
+      default: return wire::PacketType::write;
+    }
+  }
+
   // Takes back from NICs what they have sent.
   void reap(std::span<LocalNic> nics);
 
@@ -174,6 +208,12 @@ class Outgoing final : public PacketOwner {
   void cancel_refused(Peer& peer, OutgoingMessage& message);
   void complete_send(const OutgoingMessage& message, bool released);
   void release_send(OutgoingMessage& message);
+  void end_hold(OutgoingMessage& message);
+  void end_fetches(Peer& peer, Status status);
+  void leave_fetches(Peer& peer, OneSidedSend& operation);
+  void apply_one_sided_status(OutgoingMessage& message, wire::MessageStatus status);
+  void complete_one_sided(const OutgoingMessage& message, bool released);
+  void free_one_sided(OutgoingMessage& message);
   void advance_floor(Peer& peer);
   void apply_statuses(Peer& peer, const wire::StatusView& view, std::uint64_t left);
   void apply_status(Peer& peer, OutgoingMessage& message, wire::MessageStatus status);
@@ -210,12 +250,16 @@ class Outgoing final : public PacketOwner {
   TouchedPeers& touched_;
   ControlRoutes& routes_;
   PathSet& paths_;
+  Regions& regions_;
   const std::uint64_t unscheduled_bytes_;
 
+  static constexpr std::uint32_t kMostReplies = 1024;
   Slab<OutgoingMessage> messages_;
+  Slab<OneSidedSend> one_sided_;
   Slab<Retransmit> retransmits_;
   DeadlineHeap timers_;
   std::uint32_t unreleased_ = 0;
+  std::uint32_t replies_ = 0;
 };
 
 }  // namespace hawser::proto

@@ -21,6 +21,9 @@ enum class Cancel : std::uint8_t {
   refused,  // it was matched first, so it goes on
 };
 
+// A message, or an operation on the peer's memory, or what the peer has fetched.
+enum class SendKind : std::uint8_t { message, write, read, atomic, reply };
+
 struct OutgoingMessage {
   OperationId operation = kNoOperation;
   std::uint32_t peer = kNoIndex;
@@ -46,7 +49,10 @@ struct OutgoingMessage {
   bool stopped = false;   // NO_ROOM: waits for a grant
   bool finished = false;  // has its final status; lives on until the NICs release it
   Cancel cancel = Cancel::none;
+  SendKind kind = SendKind::message;
   Status result = Status::ok;
+  Status reply_failure = Status::ok;   // of an operation that fetches: why nothing came
+  std::uint32_t one_sided = kNoIndex;  // its OneSidedSend, unless it is a message
 
   Timer ask_timer;  // when to ask for the status
   Duration ask_interval{};

@@ -26,7 +26,8 @@ namespace hawser::proto {
 namespace {
 
 [[nodiscard]] bool may_share(const OutgoingMessage& message) {
-  return message.fragments == 1 && !message.granted && message.sent_before == 0 && message.readable;
+  return message.fragments == 1 && !message.granted && message.sent_before == 0 &&
+         message.readable && message.kind == SendKind::message;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "proto/base/slab.hpp"
 #include "proto/message/incoming_message.hpp"
 #include "proto/message/message_table.hpp"
+#include "proto/message/one_sided_send.hpp"
 #include "proto/message/outgoing_message.hpp"
 
 namespace hawser::proto {
@@ -22,6 +23,7 @@ struct PeerSends {
   MessageTable table;
   IndexList<OutgoingMessage, &OutgoingMessage::send_link> to_send;
   IndexList<Retransmit, &Retransmit::link> retransmits;
+  IndexList<OneSidedSend, &OneSidedSend::fetch_link> fetches;  // that await their replies
 };
 
 // Messages from the peer.

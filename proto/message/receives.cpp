@@ -39,9 +39,13 @@ Incoming::Incoming(const Parts& parts)
       routes_(parts.routes),
       descriptors_(parts.descriptors),
       paths_(parts.paths),
+      outgoing_(parts.outgoing),
+      regions_(parts.regions),
       numbers_(parts.numbers),
       messages_(capacity(turn_.tunables.max_receive_messages + turn_.tunables.max_operations +
-                         turn_.tunables.max_peers)),
+                         turn_.tunables.max_peers + kMostLongWrites)),
+      long_writes_(kMostLongWrites),
+      notices_(capacity(turn_.tunables.max_operations)),
       bitmap_blocks_(messages_.capacity() + kLongMessageBlocks, kDirectories),
       matching_(capacity(turn_.tunables.max_operations), messages_.capacity(),
                 capacity(turn_.tunables.max_peers)),
@@ -71,8 +75,9 @@ void Incoming::process_in_order(Peer& peer) {
     if (!entry) break;
     ++peer.receives.next_to_process;
     descriptors_.note_processed(peer);
-    if (is_finished_entry(*entry)) continue;  // a tombstone
-    process(messages_.at(*entry));
+    if (is_finished_entry(*entry)) continue;  // a tombstone, or a one-sided operation
+    IncomingMessage& message = messages_.at(*entry);
+    if (message.one_sided == OneSided::none) process(message);
   }
   descriptors_.solicit_lowest(peer);
 }
@@ -200,7 +205,7 @@ void Incoming::end_session(Peer& peer, Status status, bool drops_whole) {
       if (is_finished_entry(*entry)) continue;
       IncomingMessage& message = messages_.at(*entry);
       if (message.matched) {
-        complete_receive(message, status);
+        if (message.one_sided == OneSided::none) complete_receive(message, status);
         --peer.receives.open;
       } else if (message.processed && (!message.claimed || message.arrived.complete())) {
         continue;  // held by the matching, or by the caller

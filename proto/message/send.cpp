@@ -46,8 +46,10 @@ Outgoing::Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t ret
       touched_(parts.touched),
       routes_(parts.routes),
       paths_(parts.paths),
+      regions_(parts.regions),
       unscheduled_bytes_(unscheduled_of(turn_.tunables, parts.sender.limits().link_bytes_per_s)),
-      messages_(messages),
+      messages_(messages + kMostReplies),
+      one_sided_(messages_.capacity()),
       retransmits_(retransmits),
       timers_(messages_.capacity()) {}
 
@@ -90,6 +92,7 @@ void Outgoing::end_session(Peer& peer, Status status) {
     finish_send(messages_.at(*peer.sends.table.get(peer.sends.table.first(0))), status);
   }
   if (peer.sends.table.is_open()) advance_floor(peer);
+  end_fetches(peer, status);
 }
 
 // Sets the fields that depend on the session, which are known only once it is ready.
@@ -100,6 +103,8 @@ void Outgoing::prepare(const Peer& peer, OutgoingMessage& message) const {
   message.may_send =
       unscheduled_fragments(message.bytes, message.fragments, peer.session.fragment_bytes,
                             unscheduled_bytes_, message.options.hint);
+  // The first fragment of a one-sided operation is what asks for a grant.
+  if (message.kind != SendKind::message) message.may_send = std::max(message.may_send, 1u);
 }
 
 void Outgoing::want_to_send(Peer& peer, OutgoingMessage& message) {
@@ -133,11 +138,22 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   --peer.open_sends;
   if (status == Status::ok || status == Status::truncated) ++turn_.counters.messages_sent;
   turn_.progress();
-  if (message.unreaped == 0) return release_send(message);
+  if (status != Status::ok && message.one_sided != kNoIndex &&
+      one_sided_.at(message.one_sided).awaits_reply) {
+    leave_fetches(peer, one_sided_.at(message.one_sided));  // none will come
+  }
+  if (message.unreaped == 0) return end_hold(message);
   ++unreleased_;
   // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
   // failure is reported now, and the release of the buffer later.
   if (ends_session(status)) complete_send(message, false);
+}
+
+// The message is finished, and no NIC reads from it, or its reply has come: whichever is last.
+void Outgoing::end_hold(OutgoingMessage& message) {
+  if (message.unreaped > 0) return;
+  if (message.one_sided != kNoIndex && one_sided_.at(message.one_sided).awaits_reply) return;
+  release_send(message);
 }
 
 void Outgoing::release_send(OutgoingMessage& message) {
@@ -146,6 +162,7 @@ void Outgoing::release_send(OutgoingMessage& message) {
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
   touched_.add(peer);
+  if (message.one_sided != kNoIndex) free_one_sided(message);
   messages_.free(messages_.index_of(message));
 }
 
@@ -154,6 +171,8 @@ void Outgoing::complete_send(const OutgoingMessage& message, bool released) {
     reporter_.trace_send(TraceKind::send_completed, message,
                          static_cast<std::uint8_t>(message.result), released ? 1 : 0);
   }
+  if (message.kind == SendKind::reply) return;  // nobody here asked for it
+  if (message.kind != SendKind::message) return complete_one_sided(message, released);
   Completion completion;
   completion.operation = message.operation;
   completion.user_data = message.options.user_data;
@@ -190,7 +209,7 @@ void Outgoing::reap(std::span<LocalNic> nics) {
         HAWSER_ASSERT(message.unreaped > 0);
         if (--message.unreaped > 0 || !message.finished) continue;
         --unreleased_;
-        release_send(message);
+        end_hold(message);
       }
     }
   }
@@ -209,6 +228,7 @@ void Outgoing::stop_sending(Peer& peer, OutgoingMessage& message) {
 // a tombstone of the number, or answers that it is too late. This holds even if nothing was ever
 // sent: the number is taken, and later ones wait for it.
 Status Outgoing::cancel(OutgoingMessage& message) {
+  if (message.kind != SendKind::message) return Status::too_late;
   if (message.finished) return Status::unknown_operation;
   if (message.cancel == Cancel::refused) return Status::too_late;
   if (message.cancel == Cancel::asked) return Status::ok;
@@ -270,6 +290,7 @@ void Outgoing::apply_status(Peer& peer, OutgoingMessage& message, wire::MessageS
   }
   message.moved = coarse(turn_.now());
   message.asked = std::min<std::uint8_t>(message.asked, 1);  // not in vain
+  if (message.kind != SendKind::message) return apply_one_sided_status(message, status);
   switch (status) {
     case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
     case wire::MessageStatus::truncated:
@@ -287,6 +308,7 @@ void Outgoing::apply_status(Peer& peer, OutgoingMessage& message, wire::MessageS
       if (!message.granted) stop_sending(peer, message);
       return;
     case wire::MessageStatus::pending: return;
+    default: return reporter_.drop(DropReason::bad_field);
   }
 }
 
@@ -554,7 +576,12 @@ void Outgoing::ask_status(OutgoingMessage& message) {
   message.ask_timer.arm(turn_.now() + message.ask_interval +
                         turn_.random.jitter(message.ask_interval / 8));
   timers_.update(messages_.index_of(message), message.ask_timer.at());
-  send_envelope(message);
+  if (message.kind == SendKind::message) {
+    send_envelope(message);
+  } else {
+    ++turn_.counters.message_probes_sent;
+    queue_retransmit(peer, messages_.id_of(message), 0, nullptr);
+  }
   if (message.asked < kMostAsked) ++message.asked;
 }
 

@@ -19,6 +19,12 @@ namespace hawser::proto {
                                    tunables.unscheduled_bytes, 0xffffffff);
 }
 
+// An empty message has one fragment.
+[[nodiscard]] inline std::uint32_t count_fragments(std::uint64_t bytes,
+                                                   std::uint32_t fragment_bytes) {
+  return bytes == 0 ? 1 : static_cast<std::uint32_t>((bytes + fragment_bytes - 1) / fragment_bytes);
+}
+
 // How many messages' unscheduled bytes the last switch before a receiver can hold at once.
 inline constexpr std::uint64_t kHeldBySwitch = 4;
 

@@ -24,7 +24,7 @@ const Region* Regions::find(SlabId id) const {
   return region != nullptr && !region->withdrawn ? region : nullptr;
 }
 
-bool Regions::withdraw(SlabId id, OperationId withdrawal) {
+bool Regions::withdraw(SlabId id, Withdrawal withdrawal) {
   Region& region = regions_.at(id.index);
   HAWSER_ASSERT(!region.withdrawn);
   region.withdrawn = true;
@@ -57,11 +57,11 @@ Placement* Regions::still_granted(SlabId id) const {
   return region == nullptr ? nullptr : region->placement;
 }
 
-OperationId Regions::end_reading(SlabId id) {
+Withdrawal Regions::end_reading(SlabId id) {
   Region& region = regions_.at(id.index);
   HAWSER_ASSERT(region.readers > 0);
-  if (--region.readers > 0 || !region.withdrawn) return kNoOperation;
-  const OperationId withdrawal = region.withdrawal;
+  if (--region.readers > 0 || !region.withdrawn) return {};
+  const Withdrawal withdrawal = region.withdrawal;
   regions_.free(id.index);
   return withdrawal;
 }

@@ -30,13 +30,21 @@ enum class RegionAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic =
   return (static_cast<std::uint8_t>(rights) & bits) == bits;
 }
 
+// The caller's operation that a withdrawal is.
+struct Withdrawal {
+  OperationId operation = kNoOperation;
+  std::uint64_t user_data = 0;
+
+  friend bool operator==(const Withdrawal&, const Withdrawal&) = default;
+};
+
 struct Region {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t secret = 0;
   Placement* placement = nullptr;
-  OperationId withdrawal = kNoOperation;  // completes with the last reader
-  std::uint32_t readers = 0;              // replies that NICs may still read from it
+  Withdrawal withdrawal{};    // completes with the last reader
+  std::uint32_t readers = 0;  // replies that NICs may still read from it
   RegionAccess rights = RegionAccess::none;
   bool withdrawn = false;
 };
@@ -78,7 +86,7 @@ class Regions {
   // Null: there is no such region, or it is withdrawn.
   [[nodiscard]] const Region* find(SlabId id) const;
   // True: nothing reads from it, and it is gone. Else the last reader's end says so.
-  [[nodiscard]] bool withdraw(SlabId id, OperationId withdrawal);
+  [[nodiscard]] bool withdraw(SlabId id, Withdrawal withdrawal);
 
   // ---- peers
   [[nodiscard]] Reach check(const Claimed& claimed, RegionAccess wanted);
@@ -89,8 +97,8 @@ class Regions {
 
   // ---- replies that NICs read out of it
   void begin_reading(SlabId id) { ++regions_.at(id.index).readers; }
-  // The withdrawal that waited for this reader, or kNoOperation.
-  [[nodiscard]] OperationId end_reading(SlabId id);
+  // The withdrawal that waited for this reader; without an operation: none did.
+  [[nodiscard]] Withdrawal end_reading(SlabId id);
 
   [[nodiscard]] std::uint32_t size() const { return regions_.size(); }
 

@@ -15,7 +15,7 @@ using wire::MessageStatus;
 
 constexpr std::uint64_t kSecret = 0x1234567890abcdef;
 constexpr RegionAccess kAll = RegionAccess::write | RegionAccess::read | RegionAccess::atomic;
-constexpr OperationId kWithdrawal{77};
+constexpr Withdrawal kWithdrawal{OperationId{77}, 5};
 
 struct Scene {
   alignas(8) std::array<std::byte, 64> memory{};
@@ -142,7 +142,7 @@ TEST_CASE("Regions__a_withdrawal_waits_for_the_last_reader") {
   at.regions.begin_reading(id);
   CHECK_FALSE(at.regions.withdraw(id, kWithdrawal));
   CHECK_FALSE(at.regions.check(Scene::claim(id, 0, 1), RegionAccess::read).is_granted());
-  CHECK(at.regions.end_reading(id) == kNoOperation);
+  CHECK(at.regions.end_reading(id) == Withdrawal{});
   CHECK(at.regions.size() == 1);
   CHECK(at.regions.end_reading(id) == kWithdrawal);
   CHECK(at.regions.size() == 0);
@@ -152,7 +152,7 @@ TEST_CASE("Regions__a_reader_that_ends_before_leaves_the_region") {
   Scene at;
   const SlabId id = at.expose();
   at.regions.begin_reading(id);
-  CHECK(at.regions.end_reading(id) == kNoOperation);
+  CHECK(at.regions.end_reading(id) == Withdrawal{});
   CHECK(at.regions.find(id) != nullptr);
   CHECK(at.regions.withdraw(id, kWithdrawal));
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this end sends of one-sided operations: writes, reads and atomics of its own, and replies to
+// those of peers (docs/internals/one_sided.md).
+//
+// They are messages: send.cpp has their life. Three things differ. Their packets name a target in
+// the place of an envelope. They ask for their status by repeating the first fragment. And an
+// operation that fetches ends with its reply, which may come before its own status or after it.
+//
+// Invariant: a peer's list of fetches has each operation that awaits a reply, whether it has its
+// status or not.
+#include <algorithm>
+
+#include "proto/message/outgoing.hpp"
+#include "proto/peer/peer_lists.hpp"
+#include "proto/peer/peer_table.hpp"
+#include "proto/region/regions.hpp"
+#include "proto/service/reporter.hpp"
+
+namespace hawser::proto {
+
+OneSidedSend* Outgoing::make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message) {
+  SlabId id;
+  OneSidedSend* const made = one_sided_.try_allocate(id);
+  if (made == nullptr) return nullptr;
+  message = make(peer);
+  if (message == nullptr) {
+    one_sided_.free(id.index);
+    return nullptr;
+  }
+  message->kind = kind;
+  message->one_sided = id.index;
+  made->message = messages_.index_of(*message);
+  return made;
+}
+
+// The name by which a reply will name this operation.
+void Outgoing::await_reply(Peer& peer, OneSidedSend& operation) {
+  const SlabId id = messages_.id_at(operation.message);
+  operation.target.note = std::uint64_t{id.generation} << 32 | id.index;
+  operation.awaits_reply = true;
+  peer.sends.fetches.push_back(one_sided_, one_sided_.index_of(operation));
+}
+
+OneSidedSend* Outgoing::fetch_named(const Peer& peer, std::uint64_t note) {
+  const SlabId id{static_cast<std::uint32_t>(note), static_cast<std::uint32_t>(note >> 32)};
+  const OutgoingMessage* const message = messages_.get(id);
+  if (message == nullptr || message->peer != peer.index || message->one_sided == kNoIndex)
+    return nullptr;
+  OneSidedSend& operation = one_sided_.at(message->one_sided);
+  return operation.awaits_reply ? &operation : nullptr;
+}
+
+void Outgoing::leave_fetches(Peer& peer, OneSidedSend& operation) {
+  HAWSER_ASSERT(operation.awaits_reply);
+  operation.awaits_reply = false;
+  peer.sends.fetches.remove(one_sided_, one_sided_.index_of(operation));
+}
+
+// The reply is here, or will never come.
+void Outgoing::end_fetch(OneSidedSend& operation, Status status) {
+  OutgoingMessage& message = messages_.at(operation.message);
+  leave_fetches(peers_.at(message.peer), operation);
+  message.moved = coarse(turn_.now());
+  if (status != Status::ok) message.reply_failure = status;
+  if (message.finished) end_hold(message);
+}
+
+bool Outgoing::may_reply(Peer& peer) {
+  return replies_ < kMostReplies && peer.sends.table.in_window(peer.sends.next_number) &&
+         peer.sends.table.prepare(peer.sends.next_number);
+}
+
+OneSidedSend& Outgoing::make_reply(Peer& peer, std::uint64_t note, std::uint64_t bytes) {
+  OutgoingMessage* message = nullptr;
+  OneSidedSend* const reply = make_one_sided(peer, SendKind::reply, message);
+  HAWSER_ASSERT(reply != nullptr);  // there are as many as replies, beside the sends
+  ++replies_;
+  message->bytes = bytes;
+  reply->target.flags = wire::kTargetReply;
+  reply->target.note = note;
+  reply->target.set_length(bytes);
+  return *reply;
+}
+
+void Outgoing::start_reply(Peer& peer, OneSidedSend& reply, const std::byte* from, SlabId region) {
+  OutgoingMessage& message = messages_.at(reply.message);
+  message.data = from;
+  reply.region = region;
+  if (region != kNoSlabId) regions_.begin_reading(region);
+  start(peer, message);
+}
+
+// Replies from a region that is withdrawn end with that: nothing of it is read any more, once the
+// NICs have let go of what they have.
+void Outgoing::withdraw_replies(SlabId region) {
+  for (std::uint32_t i = 0; i < one_sided_.capacity() && replies_ > 0; ++i) {
+    OneSidedSend* const reply = one_sided_.find(i);
+    if (reply == nullptr || reply->region != region) continue;
+    OutgoingMessage& message = messages_.at(reply->message);
+    if (message.finished) continue;
+    Peer& peer = peers_.at(message.peer);
+    drop_retransmits(peer.sends, message);
+    if (peer.sends.to_send.contains(messages_, reply->message))
+      peer.sends.to_send.remove(messages_, reply->message);
+    reply->target.flags |= wire::kTargetWithdrawn;
+    message.bytes = 0;
+    message.fragments = message.may_send = message.next_fragment = 1;
+    message.granted = message.stopped = false;
+    queue_retransmit(peer, messages_.id_at(reply->message), 0, nullptr);
+    consider_asking(message);
+  }
+}
+
+void Outgoing::write_target(const OutgoingMessage& message, wire::PacketWriter& writer) const {
+  const OneSidedSend& operation = one_sided_.at(message.one_sided);
+  writer.part(operation.target);
+  if (message.kind == SendKind::atomic) writer.part(operation.operands);
+  if ((operation.target.flags & wire::kTargetSignals) != 0) writer.part(operation.signal);
+}
+
+// A message and what belongs to it are forgotten.
+void Outgoing::free_one_sided(OutgoingMessage& message) {
+  OneSidedSend& operation = one_sided_.at(message.one_sided);
+  HAWSER_ASSERT(!operation.awaits_reply);
+  if (message.kind == SendKind::reply) {
+    --replies_;
+    if (operation.region != kNoSlabId) complete_withdrawal(regions_.end_reading(operation.region));
+  }
+  one_sided_.free(message.one_sided);
+  message.one_sided = kNoIndex;
+}
+
+void Outgoing::complete_withdrawal(const Withdrawal& withdrawal) {
+  if (withdrawal.operation == kNoOperation) return;
+  Completion completion;
+  completion.operation = withdrawal.operation;
+  completion.user_data = withdrawal.user_data;
+  completion.kind = OperationKind::withdraw;
+  turn_.complete(completion);
+}
+
+void Outgoing::apply_one_sided_status(OutgoingMessage& message, wire::MessageStatus status) {
+  switch (status) {
+    case wire::MessageStatus::delivered: return finish_send(message, Status::ok);
+    case wire::MessageStatus::access_denied: return finish_send(message, Status::access_denied);
+    case wire::MessageStatus::region_withdrawn:
+      return finish_send(message, Status::region_withdrawn);
+    case wire::MessageStatus::misaligned: return finish_send(message, Status::misaligned);
+    case wire::MessageStatus::unsupported: return finish_send(message, Status::unsupported);
+    case wire::MessageStatus::pending: return;
+    default: return reporter_.drop(DropReason::bad_field);
+  }
+}
+
+void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released) {
+  const OneSidedSend& operation = one_sided_.at(message.one_sided);
+  Completion completion;
+  completion.operation = message.operation;
+  completion.user_data = message.options.user_data;
+  completion.kind = message.kind == SendKind::write  ? OperationKind::write
+                    : message.kind == SendKind::read ? OperationKind::read
+                                                     : OperationKind::atomic;
+  completion.status = message.result == Status::ok ? message.reply_failure : message.result;
+  completion.channel = message.channel;
+  completion.peer = peers_.id_of(message.peer);
+  completion.bytes = operation.target.length();
+  completion.message_bytes = operation.target.length();
+  completion.immediate = message.kind == SendKind::atomic ? operation.word : 0;
+  completion.released = released;
+  // It was executed if the target has said so: then only what it fetched is lost.
+  const bool has_left = std::max(message.next_fragment, message.sent_before) > 0;
+  completion.outcome_unknown = is_peer_failure(message.result) && has_left;
+  completion.executed = message.result == Status::ok;
+  turn_.complete(completion);
+}
+
+void Outgoing::end_fetches(Peer& peer, Status status) {
+  while (!peer.sends.fetches.empty()) {
+    end_fetch(one_sided_.at(peer.sends.fetches.front()), status);
+  }
+}
+
+}  // namespace hawser::proto

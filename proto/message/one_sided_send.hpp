@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operation on a peer's memory needs beyond a message, and what a reply to one needs.
+//
+// Plain data: the rules live in one_sided_out.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/base/list.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/wire/layout.hpp"
+
+namespace hawser::proto {
+
+struct OneSidedSend {
+  std::uint32_t message = kNoIndex;  // the message that this belongs to
+  wire::TargetPart target{};         // as every packet of it says
+  wire::OperandsPart operands{};     // ATOMIC
+  wire::SignalPart signal{};         // WRITE, if its flags say so
+  std::uint64_t process = 0;         // the one that the key names
+
+  // An operation that fetches.
+  std::byte* into = nullptr;  // READ: the caller's buffer
+  std::uint64_t word = 0;     // ATOMIC: the word that was fetched; of a reply: that is sent
+  bool awaits_reply = false;  // the operation ends with its reply
+  ListLink fetch_link;        // on the peer's list of operations that await one
+
+  // A reply to a READ.
+  SlabId region{};  // it reads from there; kNoSlabId: from `word`
+};
+
+}  // namespace hawser::proto
