@@ -20,6 +20,8 @@
 #include "proto/base/time.hpp"
 #include "proto/nic.hpp"
 #include "proto/options.hpp"
+#include "proto/region/access.hpp"
+#include "proto/region/placement.hpp"
 
 namespace hawser::proto {
 
@@ -59,6 +61,50 @@ struct ReceiveRequest {
   MessageId claimed = kNoMessage;  // takes this message; peer, channel, tag, mask mean nothing
 };
 
+// A word at a peer that changes once a write is placed.
+struct SignalRequest {
+  RegionKey key{};
+  std::uint64_t offset = 0;
+  WordOperation operation{};  // add or store
+};
+
+struct WriteRequest {
+  OperationId operation = kNoOperation;
+  PeerId peer = kAnyPeer;
+  std::uint16_t channel = 0;
+  RegionKey key{};
+  std::uint64_t offset = 0;
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t user_data = 0;
+  bool readable = true;  // as in SendRequest
+  bool notifies = false;
+  std::uint64_t immediate = 0;  // of the notice
+  const SignalRequest* signal = nullptr;
+};
+
+struct ReadRequest {
+  OperationId operation = kNoOperation;
+  PeerId peer = kAnyPeer;
+  std::uint16_t channel = 0;
+  RegionKey key{};
+  std::uint64_t offset = 0;
+  std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t user_data = 0;
+};
+
+struct AtomicRequest {
+  OperationId operation = kNoOperation;
+  PeerId peer = kAnyPeer;
+  std::uint16_t channel = 0;
+  RegionKey key{};
+  std::uint64_t offset = 0;
+  WordOperation word{};
+  bool fetches = false;  // the completion's `immediate` is the word as it was
+  std::uint64_t user_data = 0;
+};
+
 // The report of a turn.
 struct TurnResult {
   bool progressed = false;  // something was received, sent or completed: turn again at once
@@ -93,6 +139,19 @@ class Endpoint {
   [[nodiscard]] Status put_back(Time now, MessageId message);
   [[nodiscard]] Status cancel(Time now, OperationId operation);
   [[nodiscard]] Status disconnect(Time now, PeerId peer);
+
+  // One-sided operations (docs/internals/one_sided.md). The memory stays the caller's, and stays
+  // exposed until the withdrawal completes. `placement` outlives that.
+  [[nodiscard]] Status expose(std::byte* data, std::uint64_t bytes, RegionAccess rights,
+                              Placement& placement, RegionId& region);
+  [[nodiscard]] Status key(RegionId region, RegionKey& key) const;
+  [[nodiscard]] Status withdraw(Time now, RegionId region, OperationId operation,
+                                std::uint64_t user_data);
+  // These answer `again` while the session is not READY.
+  [[nodiscard]] Status write(Time now, const WriteRequest& request);
+  [[nodiscard]] Status read(Time now, const ReadRequest& request);
+  [[nodiscard]] Status atomic(Time now, const AtomicRequest& request);
+  std::size_t poll_notices(std::span<WriteNotice> notices);
 
   // Starts closing: lingers, then tells the peers. After 1.5 close_timeout at most, every operation
   // has ended; time during which this end was away does not count. `closed` is true once no NIC

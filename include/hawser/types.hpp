@@ -144,6 +144,20 @@ struct ClaimedRequest {
   Hint hint{};
 };
 
+// Memory that this endpoint has exposed to its peers.
+enum class RegionId : std::uint64_t {};
+
+// What a peer needs to reach exposed memory: 32 bytes, to be passed by any means. Who has it has
+// the region's rights. Its fields mean something to the endpoint that made it, and only `bytes`,
+// the length of the region, to others.
+struct RegionKey {
+  std::uint32_t region = 0;
+  std::uint32_t generation = 0;
+  std::uint64_t secret = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t process = 0;
+};
+
 enum class OperationKind : std::uint8_t {
   send,
   receive,

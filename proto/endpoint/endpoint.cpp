@@ -58,23 +58,6 @@ bool names_known(PeerTable& peers, Peer& peer, const ParsedAddress& address) {
   return true;
 }
 
-bool has_place_for_send(const Tunables& tunables, const Peer& peer) {
-  return peer.sends.table.size() < tunables.max_messages_per_peer &&
-         peer.sends.table.in_window(peer.sends.next_number);
-}
-
-// For a call that concerns the peer: wakes it. Null: no peer has that name.
-Peer* used_peer(Owners& owners, PeerId id) {
-  PeerTable& peers = owners.peers;
-  const std::uint32_t index = peers.index_of(id);
-  if (index == kNoIndex) return nullptr;
-  Peer& peer = peers.is_awake(index) ? peers.at(index) : owners.sessions.wake(index);
-  owners.sessions.hear_news(peer);
-  peer.session.used_at = owners.turn.now();
-  owners.touched.add(peer);
-  return &peer;
-}
-
 }  // namespace
 
 Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)
@@ -124,15 +107,6 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   return Status::ok;
 }
 
-namespace {
-
-// A caller without a free name for its operation gets `again` here, after all other checks.
-Status without_slot(OperationId operation) {
-  return operation == kNoOperation ? Status::again : Status::invalid_argument;
-}
-
-}  // namespace
-
 Status Endpoint::send(Time now, const SendRequest& request) {
   Owners& owners = *owners_;
   owners.turn.call(now);
@@ -144,7 +118,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
     return Status::invalid_argument;
   }
-  Peer* peer = used_peer(owners, request.peer);
+  Peer* peer = owners.used_peer(request.peer);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->session.state == SessionState::failed) return peer->session.failure;
   owners.sessions.want_session(*peer);
@@ -160,7 +134,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
       !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
     return Status::again;
   }
-  if (!has_place_for_send(owners.turn.tunables, *peer)) return Status::again;
+  if (!owners.has_place_for_send(*peer)) return Status::again;
   if (!owners.turn.operations.is_free(request.operation)) return without_slot(request.operation);
   OutgoingMessage* message = owners.outgoing.make(*peer);
   if (message == nullptr) return Status::again;
@@ -192,7 +166,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
     claimed = owners.incoming.claimed(request.claimed);
     if (claimed == nullptr) return Status::unknown_operation;
   } else if (request.peer != kAnyPeer) {
-    Peer* peer = used_peer(owners, request.peer);
+    Peer* peer = owners.used_peer(request.peer);
     if (peer == nullptr) return Status::unknown_peer;
     if (peer->session.state != SessionState::ready &&
         owners.incoming.probe(request.peer, request.channel, request.tag, request.mask) ==
@@ -262,7 +236,7 @@ Status Endpoint::cancel(Time now, OperationId operation) {
 Status Endpoint::disconnect(Time now, PeerId id) {
   Owners& owners = *owners_;
   owners.turn.call(now);
-  Peer* peer = used_peer(owners, id);
+  Peer* peer = owners.used_peer(id);
   if (peer == nullptr) return Status::unknown_peer;
   owners.sessions.disconnect(*peer);
   owners.sender.flush();

@@ -134,4 +134,19 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
   }
 }
 
+Peer* Owners::used_peer(PeerId id) {
+  const std::uint32_t index = peers.index_of(id);
+  if (index == kNoIndex) return nullptr;
+  Peer& peer = peers.is_awake(index) ? peers.at(index) : sessions.wake(index);
+  sessions.hear_news(peer);
+  peer.session.used_at = turn.now();
+  touched.add(peer);
+  return &peer;
+}
+
+bool Owners::has_place_for_send(const Peer& peer) const {
+  return peer.sends.table.size() < turn.tunables.max_messages_per_peer &&
+         peer.sends.table.in_window(peer.sends.next_number);
+}
+
 }  // namespace hawser::proto

@@ -79,6 +79,17 @@ struct Owners {
   Outbox outbox;
   Transmitter transmitter;
   Receiver receiver;
+
+  // ---- what several public calls need
+  std::uint64_t exposed = 0;  // regions so far
+  // For a call that concerns the peer: wakes it. Null: no peer has that name.
+  [[nodiscard]] Peer* used_peer(PeerId id);
+  [[nodiscard]] bool has_place_for_send(const Peer& peer) const;
 };
+
+// A caller without a free name for its operation gets `again`, after all other checks.
+[[nodiscard]] inline Status without_slot(OperationId operation) {
+  return operation == kNoOperation ? Status::again : Status::invalid_argument;
+}
 
 }  // namespace hawser::proto

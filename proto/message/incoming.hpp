@@ -58,16 +58,6 @@ struct LongWrite {
   wire::SignalPart signal{};  // if the target's flags say so
 };
 
-// A peer's write was placed, and tells this end's program.
-struct WriteNotice {
-  PeerId peer = kAnyPeer;
-  std::uint16_t channel = 0;
-  std::uint64_t immediate = 0;
-  SlabId region{};
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
-
 class Incoming {
  public:
   // What it works with. All of them outlive it.

@@ -302,7 +302,7 @@ void Incoming::notify(const Peer& peer, const wire::TargetPart& target) {
   notices_.put({.peer = peers_.id_of(peer),
                 .channel = target.channel,
                 .immediate = target.note,
-                .region = {target.region, target.generation},
+                .region = name_of({target.region, target.generation}),
                 .offset = target.offset,
                 .bytes = target.length()});
   turn_.progress();

@@ -15,20 +15,11 @@
 
 #include "hawser/types.hpp"
 #include "proto/base/slab.hpp"
+#include "proto/region/access.hpp"
 #include "proto/region/placement.hpp"
 #include "proto/wire/packet.hpp"
 
 namespace hawser::proto {
-
-// What peers may do.
-enum class RegionAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic = 4 };
-[[nodiscard]] constexpr RegionAccess operator|(RegionAccess a, RegionAccess b) {
-  return static_cast<RegionAccess>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
-}
-[[nodiscard]] constexpr bool allows(RegionAccess rights, RegionAccess wanted) {
-  const auto bits = static_cast<std::uint8_t>(wanted);
-  return (static_cast<std::uint8_t>(rights) & bits) == bits;
-}
 
 // The caller's operation that a withdrawal is.
 struct Withdrawal {
@@ -72,6 +63,15 @@ struct Claimed {
 }
 [[nodiscard]] inline Claimed claimed_by(const wire::SignalPart& signal) {
   return {signal.region, signal.generation, signal.secret, signal.offset, signal.width};
+}
+
+// The public name of a region.
+[[nodiscard]] constexpr RegionId name_of(SlabId id) {
+  return RegionId{std::uint64_t{id.generation} << 32 | id.index};
+}
+[[nodiscard]] constexpr SlabId slab_id(RegionId region) {
+  const auto bits = static_cast<std::uint64_t>(region);
+  return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
 }
 
 class Regions {

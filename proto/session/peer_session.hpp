@@ -90,6 +90,7 @@ struct PeerHandshake {
   std::uint32_t calls = 0;
   std::uint16_t call_turn = 0;        // where the next choice of a pair to call over begins
   std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
+  bool one_sided = false;             // the peer knows one-sided operations
   std::uint32_t announced_from = 0;   // sequence of the first HELLO that told our NICs' addresses
   std::uint32_t offered_bytes = 0;    // fragment_bytes as we tell it; with our token it is fixed
   Time called_at{};                   // of the newest HELLO: its answer measures the response time

@@ -71,7 +71,8 @@ bool Sessions::pack_finals(const Peer& peer, RestingPeer& record) const {
     const auto entry = peer.receives.table.get(peer.receives.remote_floor + i);
     if (!entry || !is_finished_entry(*entry)) return false;
     const auto found = std::ranges::find(kFinals, status_of_entry(*entry));
-    HAWSER_ASSERT(found != kFinals.end());
+    // The failure of a one-sided operation; the floor passes it soon.
+    if (found == kFinals.end()) return false;
     record.finals |= static_cast<std::uint64_t>(found - kFinals.begin()) << (2 * i);
   }
   record.final_count = static_cast<std::uint8_t>(count);
@@ -228,6 +229,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.failure_reason = peer.session.failure_reason;
   record.verified = peer.identity.verified_counter != 0;
   record.wanted = peer.session.wanted;
+  record.one_sided = peer.handshake.one_sided;
   record.patience_eighths = static_cast<std::uint8_t>(peer.receives.patience_eighths);
   record.route = peer.session.route;
   record.nic_count = static_cast<std::uint8_t>(peer.session.remote_nics);
@@ -247,6 +249,7 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.session.failure = record.failure;
   peer.session.failure_reason = record.failure_reason;
   peer.session.wanted = record.wanted;
+  peer.handshake.one_sided = record.one_sided;
   peer.identity.remote_epoch = record.remote_epoch;
   peer.identity.remote_counter = record.remote_counter;
   if (record.verified) {

@@ -56,8 +56,9 @@ struct RestingPeer {
   SessionState state = SessionState::ready;
   Status failure = Status::ok;
   Reason failure_reason = Reason::none;
-  bool wanted = false;
-  bool verified = false;  // the epoch and the counter
+  bool wanted : 1 = false;
+  bool one_sided : 1 = false;
+  bool verified : 1 = false;  // the epoch and the counter
   std::uint8_t final_count = 0;
   std::uint8_t patience_eighths = 8;
   NicPair route{};

@@ -192,6 +192,7 @@ bool Sessions::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.session.remote_token = hello.my_token;
   peer.session.remote_index = hello.my_index;
   peer.identity.remote_unscheduled = hello.unscheduled_bytes;
+  peer.handshake.one_sided = (hello.features & wire::kFeatureOneSided) != 0;
   peer.slots.first_remote_number = hello.first_number;
   peer.receives.remote_floor = hello.first_number;
   peer.receives.next_to_process = hello.first_number;

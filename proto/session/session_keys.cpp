@@ -13,7 +13,7 @@ namespace hawser::proto {
 namespace {
 
 // Each hash input begins with its purpose, so that no cookie can ever be a token.
-enum class Purpose : std::uint64_t { key = 1, token = 2, cookie = 3, name = 4 };
+enum class Purpose : std::uint64_t { key = 1, token = 2, cookie = 3, name = 4, region = 5 };
 
 struct TokenInput {
   Purpose purpose;
@@ -30,6 +30,10 @@ struct CookieInput {
   std::uint64_t verified_epoch;
   std::uint64_t verified_counter;
   NicAddress address;
+};
+struct RegionInput {
+  Purpose purpose;
+  std::uint64_t count;
 };
 struct NameInput {
   Purpose purpose;
@@ -69,6 +73,10 @@ std::uint64_t SessionKeys::token(std::uint32_t counter, std::uint64_t peer_id) c
 
 std::uint32_t SessionKeys::name_mask() const {
   return static_cast<std::uint32_t>(hash_to_number(NameInput{Purpose::name}, key_)) >> 1;
+}
+
+std::uint64_t SessionKeys::region_secret(std::uint64_t count) const {
+  return hash_to_number(RegionInput{Purpose::region, count}, key_);
 }
 
 std::uint64_t SessionKeys::cookie(const wire::SessionPart& hello, const NicAddress& address,

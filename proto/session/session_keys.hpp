@@ -35,6 +35,9 @@ class SessionKeys {
   // The mask that hides the indices of peers. Names have 31 bits, so none is kNoReceiver.
   [[nodiscard]] std::uint32_t name_mask() const;
 
+  // The secret of the region that was exposed as number `count`: never 0.
+  [[nodiscard]] std::uint64_t region_secret(std::uint64_t count) const;
+
   // The cookie to send to the maker of this HELLO, if it receives at this address at `now`. The
   // endpoint need not remember it. Never 0. `verified` is the sender's incarnation whose session
   // was last READY here: once another incarnation was READY, older cookies are void.

@@ -92,6 +92,10 @@ class Sessions final : public PathUser {
   // The name that the peer puts in packets to us: its index, in a form that strangers can't guess.
   [[nodiscard]] std::uint32_t name_mask() const { return name_mask_; }
   [[nodiscard]] wire::NicRecord nic_record(std::size_t nic) const;
+  // The secret of the region that is exposed as number `count`.
+  [[nodiscard]] std::uint64_t region_secret(std::uint64_t count) const {
+    return keys_.region_secret(count);
+  }
 
   // ---- calls of the program
   // Wakes the peer. Null: nobody of that name is known.

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls for one-sided operations: checks arguments, charges limits, hands over to the owners.
+#include <cstddef>
+
+#include "proto/endpoint/owners.hpp"
+
+namespace hawser::proto {
+
+namespace {
+
+// Which process of an endpoint a key is of. It keeps nobody out: the secret does that.
+std::uint64_t process_of(std::uint64_t endpoint_id, std::uint64_t epoch) {
+  return Random(endpoint_id ^ Random(epoch).next()).next();
+}
+
+bool is_word(const WordOperation& word) {
+  return (word.width == 4 || word.width == 8) &&
+         word.operation <= wire::AtomicOperation::max_unsigned;
+}
+bool is_signal(const WordOperation& word) {
+  return is_word(word) && (word.operation == wire::AtomicOperation::add ||
+                           word.operation == wire::AtomicOperation::store);
+}
+
+bool lies_within(const RegionKey& key, std::uint64_t offset, std::uint64_t bytes) {
+  return offset <= key.bytes && bytes <= key.bytes - offset;
+}
+
+wire::TargetPart target_of(const RegionKey& key, std::uint64_t offset, std::uint64_t bytes,
+                           std::uint16_t channel) {
+  wire::TargetPart target{};
+  target.region = key.region;
+  target.generation = key.generation;
+  target.secret = key.secret;
+  target.offset = offset;
+  target.set_length(bytes);
+  target.channel = channel;
+  return target;
+}
+
+wire::OperandsPart operands_of(const WordOperation& word) {
+  return {word.operand, word.compare, word.operation, word.width, {}};
+}
+
+wire::SignalPart signal_of(const SignalRequest& request) {
+  return {request.key.region,        request.key.generation,
+          request.key.secret,        request.offset,
+          request.operation.operand, request.operation.operation,
+          request.operation.width,   {}};
+}
+
+// What all of them ask of the peer. Ok: `peer` takes the operation.
+Status admit(Owners& owners, PeerId id, OperationId operation, std::uint64_t bytes,
+             const RegionKey& key, Peer*& peer) {
+  peer = owners.used_peer(id);
+  if (peer == nullptr) return Status::unknown_peer;
+  if (peer->session.state == SessionState::failed) return peer->session.failure;
+  owners.sessions.want_session(*peer);
+  if (peer->session.state != SessionState::ready) return Status::again;
+  if (!peer->handshake.one_sided) return Status::unsupported;
+  if (key.process != process_of(peer->identity.remote_id, peer->identity.remote_epoch))
+    return Status::stale_region;
+  if (!fits_in_fragments(bytes, peer->session.fragment_bytes)) return Status::invalid_argument;
+  if (!owners.has_place_for_send(*peer)) return Status::again;
+  return owners.turn.operations.is_free(operation) ? Status::ok : without_slot(operation);
+}
+
+struct Made {
+  OutgoingMessage* message = nullptr;
+  OneSidedSend* operation = nullptr;
+};
+
+// Makes the operation's message. Nothing: there is no place.
+Made make(Owners& owners, Peer& peer, SendKind kind, OperationId operation, std::uint16_t channel,
+          std::uint64_t user_data) {
+  Made made;
+  made.operation = owners.outgoing.make_one_sided(peer, kind, made.message);
+  if (made.operation == nullptr) return made;
+  made.message->operation = operation;
+  made.message->channel = channel;
+  made.message->options.user_data = user_data;
+  const OperationKind kinds[] = {OperationKind::send, OperationKind::write, OperationKind::read,
+                                 OperationKind::atomic};
+  owners.turn.operations.begin(operation, kinds[static_cast<std::size_t>(kind)],
+                               owners.outgoing.index_of(*made.message), owners.turn.now());
+  return made;
+}
+
+void start(Owners& owners, Peer& peer, OutgoingMessage& message) {
+  if (owners.turn.tracing()) owners.reporter.trace_send(TraceKind::message_begun, message, 0, 0);
+  owners.outgoing.start(peer, message);
+  owners.touched.add(peer);
+  owners.turn.ask_for_pass();
+}
+
+}  // namespace
+
+Status Endpoint::expose(std::byte* data, std::uint64_t bytes, RegionAccess rights,
+                        Placement& placement, RegionId& region) {
+  Owners& owners = *owners_;
+  if (owners.sessions.closing()) return Status::endpoint_closed;
+  if (data == nullptr || bytes == 0 || bytes > kMaxMessageBytes || rights == RegionAccess::none) {
+    return Status::invalid_argument;
+  }
+  const std::uint64_t secret = owners.sessions.region_secret(++owners.exposed);
+  const auto id = owners.regions.expose(data, bytes, rights, secret, placement);
+  if (!id) return Status::again;
+  region = name_of(*id);
+  return Status::ok;
+}
+
+Status Endpoint::key(RegionId region, RegionKey& key) const {
+  const SlabId id = slab_id(region);
+  const Region* const found = owners_->regions.find(id);
+  if (found == nullptr) return Status::invalid_argument;
+  key = {id.index, id.generation, found->secret, found->bytes,
+         process_of(owners_->endpoint_id, owners_->epoch)};
+  return Status::ok;
+}
+
+Status Endpoint::withdraw(Time now, RegionId region, OperationId operation,
+                          std::uint64_t user_data) {
+  Owners& owners = *owners_;
+  owners.turn.call(now);
+  const SlabId id = slab_id(region);
+  if (owners.regions.find(id) == nullptr) return Status::invalid_argument;
+  if (!owners.turn.operations.is_free(operation)) return without_slot(operation);
+  owners.turn.operations.begin(operation, OperationKind::withdraw, kNoIndex, owners.turn.now());
+  const Withdrawal withdrawal{operation, user_data};
+  if (owners.regions.withdraw(id, withdrawal)) {
+    owners.outgoing.complete_withdrawal(withdrawal);
+  } else {
+    owners.outgoing.withdraw_replies(id);
+  }
+  owners.turn.ask_for_pass();
+  return Status::ok;
+}
+
+Status Endpoint::write(Time now, const WriteRequest& request) {
+  Owners& owners = *owners_;
+  owners.turn.call(now);
+  if (owners.sessions.closing()) return Status::endpoint_closed;
+  if ((request.data == nullptr && request.bytes > 0) ||
+      !lies_within(request.key, request.offset, request.bytes) ||
+      (request.signal != nullptr && (!is_signal(request.signal->operation) ||
+                                     !lies_within(request.signal->key, request.signal->offset,
+                                                  request.signal->operation.width)))) {
+    return Status::invalid_argument;
+  }
+  Peer* peer = nullptr;
+  const Status status =
+      admit(owners, request.peer, request.operation, request.bytes, request.key, peer);
+  if (status != Status::ok) return status;
+  if (request.signal != nullptr && request.signal->key.process != request.key.process)
+    return Status::stale_region;
+  const Made made =
+      make(owners, *peer, SendKind::write, request.operation, request.channel, request.user_data);
+  if (made.operation == nullptr) return Status::again;
+  made.message->data = request.data;
+  made.message->bytes = request.bytes;
+  made.message->readable = request.readable;
+  wire::TargetPart& target = made.operation->target;
+  target = target_of(request.key, request.offset, request.bytes, request.channel);
+  if (request.notifies) {
+    target.flags |= wire::kTargetNotifies;
+    target.note = request.immediate;
+  }
+  if (request.signal != nullptr) {
+    target.flags |= wire::kTargetSignals;
+    made.operation->signal = signal_of(*request.signal);
+  }
+  start(owners, *peer, *made.message);
+  called_to_send_ = made.message->fragments == 1;
+  return Status::ok;
+}
+
+Status Endpoint::read(Time now, const ReadRequest& request) {
+  Owners& owners = *owners_;
+  owners.turn.call(now);
+  if (owners.sessions.closing()) return Status::endpoint_closed;
+  if ((request.data == nullptr && request.bytes > 0) ||
+      !lies_within(request.key, request.offset, request.bytes)) {
+    return Status::invalid_argument;
+  }
+  Peer* peer = nullptr;
+  const Status status =
+      admit(owners, request.peer, request.operation, request.bytes, request.key, peer);
+  if (status != Status::ok) return status;
+  const Made made =
+      make(owners, *peer, SendKind::read, request.operation, request.channel, request.user_data);
+  if (made.operation == nullptr) return Status::again;
+  made.operation->target = target_of(request.key, request.offset, request.bytes, request.channel);
+  made.operation->into = request.data;
+  owners.outgoing.await_reply(*peer, *made.operation);
+  start(owners, *peer, *made.message);
+  called_to_send_ = true;
+  return Status::ok;
+}
+
+Status Endpoint::atomic(Time now, const AtomicRequest& request) {
+  Owners& owners = *owners_;
+  owners.turn.call(now);
+  if (owners.sessions.closing()) return Status::endpoint_closed;
+  if (!is_word(request.word) || !lies_within(request.key, request.offset, request.word.width))
+    return Status::invalid_argument;
+  Peer* peer = nullptr;
+  const Status status = admit(owners, request.peer, request.operation, 0, request.key, peer);
+  if (status != Status::ok) return status;
+  const Made made =
+      make(owners, *peer, SendKind::atomic, request.operation, request.channel, request.user_data);
+  if (made.operation == nullptr) return Status::again;
+  wire::TargetPart& target = made.operation->target;
+  target = target_of(request.key, request.offset, request.word.width, request.channel);
+  made.operation->operands = operands_of(request.word);
+  if (request.fetches) {
+    target.flags |= wire::kTargetFetches;
+    owners.outgoing.await_reply(*peer, *made.operation);
+  }
+  start(owners, *peer, *made.message);
+  called_to_send_ = true;
+  return Status::ok;
+}
+
+std::size_t Endpoint::poll_notices(std::span<WriteNotice> notices) {
+  return owners_->incoming.poll_notices(notices);
+}
+
+}  // namespace hawser::proto
