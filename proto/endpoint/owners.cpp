@@ -87,7 +87,7 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
                 .routes = control_routes,
                 .descriptors = descriptors,
                 .paths = receive_paths,
-                .outgoing = outgoing,
+                .sends = outgoing,
                 .regions = regions,
                 .numbers = table_blocks}),
       outbox({.turn = turn,

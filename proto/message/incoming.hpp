@@ -41,8 +41,8 @@ namespace hawser::proto {
 
 class ControlRoutes;
 class Descriptors;
+class OneSidedSender;
 class Outbox;
-class Outgoing;
 class PacketSender;
 class PeerTable;
 class Reporter;
@@ -71,7 +71,7 @@ class Incoming {
     ControlRoutes& routes;
     Descriptors& descriptors;
     const ReceivePaths& paths;
-    Outgoing& outgoing;
+    OneSidedSender& sends;
     Regions& regions;
     MessageTablePool& numbers;  // of the peers' tables
   };
@@ -234,7 +234,7 @@ class Incoming {
   ControlRoutes& routes_;
   Descriptors& descriptors_;
   const ReceivePaths& paths_;
-  Outgoing& outgoing_;
+  OneSidedSender& sends_;
   Regions& regions_;
   const MessageTablePool& numbers_;
 

@@ -14,7 +14,7 @@
 #include "proto/base/sequence.hpp"
 #include "proto/message/finished_entry.hpp"
 #include "proto/message/incoming.hpp"
-#include "proto/message/outgoing.hpp"
+#include "proto/message/one_sided_send.hpp"
 #include "proto/message/unscheduled.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
@@ -141,13 +141,13 @@ void Incoming::on_read(Peer& peer, const wire::PacketView& packet) {
   if (!is_fresh(peer, packet, number, message)) return;
   if (!fits_in_fragments(packet.target->length(), peer.session.fragment_bytes))
     return reporter_.drop(DropReason::bad_field);
-  if (!outgoing_.may_reply(peer)) return reporter_.drop(DropReason::no_descriptor);
+  if (!sends_.may_reply(peer)) return reporter_.drop(DropReason::no_descriptor);
   if (!may_settle(peer, number)) return;
   const Reach reach = regions_.check(claimed_by(*packet.target), RegionAccess::read);
   if (!reach.is_granted()) return settle(peer, number, reach.denial);
-  OneSidedSend& reply = outgoing_.make_reply(peer, packet.target->note, packet.target->length());
+  OneSidedSend& reply = sends_.make_reply(peer, packet.target->note, packet.target->length());
   settle(peer, number, MessageStatus::delivered);
-  outgoing_.start_reply(peer, reply, reach.at, reach.region);
+  sends_.start_reply(peer, reply, reach.at, reach.region);
 }
 
 void Incoming::on_atomic(Peer& peer, const wire::PacketView& packet) {
@@ -155,7 +155,7 @@ void Incoming::on_atomic(Peer& peer, const wire::PacketView& packet) {
   IncomingMessage* message = nullptr;
   if (!is_fresh(peer, packet, number, message)) return;
   const bool fetches = (packet.target->flags & wire::kTargetFetches) != 0;
-  if (fetches && !outgoing_.may_reply(peer)) return reporter_.drop(DropReason::no_descriptor);
+  if (fetches && !sends_.may_reply(peer)) return reporter_.drop(DropReason::no_descriptor);
   if (!may_settle(peer, number)) return;
   const Reach reach = regions_.check_word(claimed_by(*packet.target));
   if (!reach.is_granted()) return settle(peer, number, reach.denial);
@@ -164,14 +164,14 @@ void Incoming::on_atomic(Peer& peer, const wire::PacketView& packet) {
   const bool done = reach.placement->execute(reach.at, operation_of(*packet.operands), before);
   settle(peer, number, done ? MessageStatus::delivered : MessageStatus::unsupported);
   if (!fetches || !done) return;
-  OneSidedSend& reply = outgoing_.make_reply(peer, packet.target->note, packet.operands->width);
+  OneSidedSend& reply = sends_.make_reply(peer, packet.target->note, packet.operands->width);
   reply.word = before;
-  outgoing_.start_reply(peer, reply, reinterpret_cast<const std::byte*>(&reply.word), kNoSlabId);
+  sends_.start_reply(peer, reply, reinterpret_cast<const std::byte*>(&reply.word), kNoSlabId);
 }
 
 // A reply's first packet. Its fetch may have ended: then the reply only ends as well.
 void Incoming::begin_reply(Peer& peer, std::uint64_t number, const wire::PacketView& packet) {
-  OneSidedSend* const fetch = outgoing_.fetch_named(peer, packet.target->note);
+  OneSidedSend* const fetch = sends_.fetch_named(peer, packet.target->note);
   const std::uint64_t bytes = packet.target->length();
   const bool is_long = bytes > peer.session.fragment_bytes;
   const bool is_withdrawn = (packet.target->flags & wire::kTargetWithdrawn) != 0;
@@ -182,7 +182,7 @@ void Incoming::begin_reply(Peer& peer, std::uint64_t number, const wire::PacketV
   if (!may_settle(peer, number)) return;
   if (fetch == nullptr) return settle(peer, number, MessageStatus::delivered);
   if (is_withdrawn) {
-    outgoing_.end_fetch(*fetch, Status::region_withdrawn);
+    sends_.end_fetch(*fetch, Status::region_withdrawn);
     return settle(peer, number, MessageStatus::delivered);
   }
   std::byte* const into =
@@ -190,7 +190,7 @@ void Incoming::begin_reply(Peer& peer, std::uint64_t number, const wire::PacketV
   if (is_long) return begin_long(peer, number, packet, OneSided::reply, into);
   host_.place(into, packet.payload.data(), packet.payload.size());
   turn_.counters.data_bytes_received += packet.payload.size();
-  outgoing_.end_fetch(*fetch, Status::ok);
+  sends_.end_fetch(*fetch, Status::ok);
   settle(peer, number, MessageStatus::delivered);
 }
 
@@ -240,9 +240,9 @@ bool Incoming::may_place(Peer& peer, IncomingMessage& message, const wire::Packe
   if (message.one_sided == OneSided::reply) {
     const bool withdrawn =
         packet.target != nullptr && (packet.target->flags & wire::kTargetWithdrawn) != 0;
-    OneSidedSend* const fetch = outgoing_.fetch_named(peer, write.target.note);
+    OneSidedSend* const fetch = sends_.fetch_named(peer, write.target.note);
     if (!withdrawn && fetch != nullptr) return true;
-    if (fetch != nullptr) outgoing_.end_fetch(*fetch, Status::region_withdrawn);
+    if (fetch != nullptr) sends_.end_fetch(*fetch, Status::region_withdrawn);
     end_long(message, MessageStatus::delivered);
     return false;
   }
@@ -272,8 +272,8 @@ void Incoming::long_is_whole(IncomingMessage& message) {
   Peer& peer = peers_.at(message.peer);
   const LongWrite& write = long_writes_.at(message.long_write);
   if (message.one_sided == OneSided::reply) {
-    OneSidedSend* const fetch = outgoing_.fetch_named(peer, write.target.note);
-    if (fetch != nullptr) outgoing_.end_fetch(*fetch, Status::ok);
+    OneSidedSend* const fetch = sends_.fetch_named(peer, write.target.note);
+    if (fetch != nullptr) sends_.end_fetch(*fetch, Status::ok);
     return end_long(message, MessageStatus::delivered);
   }
   const bool signals = (write.target.flags & wire::kTargetSignals) != 0;

@@ -7,11 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hawser/status.hpp"
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/wire/layout.hpp"
 
 namespace hawser::proto {
+
+struct Peer;
 
 struct OneSidedSend {
   std::uint32_t message = kNoIndex;  // the message that this belongs to
@@ -28,6 +31,25 @@ struct OneSidedSend {
 
   // A reply to a READ.
   SlabId region{};  // it reads from there; kNoSlabId: from `word`
+};
+
+// What the receiver of one-sided operations asks of their sender.
+class OneSidedSender {
+ public:
+  // The operation of this peer whose reply has that note; null: none awaits it.
+  [[nodiscard]] virtual OneSidedSend* fetch_named(const Peer& peer, std::uint64_t note) = 0;
+  virtual void end_fetch(OneSidedSend& operation, Status status) = 0;
+  // Whether there is a place for a reply. Then the next one made has it.
+  [[nodiscard]] virtual bool may_reply(Peer& peer) = 0;
+  // A reply of so many bytes. They come from the region, or from its `word` if `region` is
+  // kNoSlabId.
+  [[nodiscard]] virtual OneSidedSend& make_reply(Peer& peer, std::uint64_t note,
+                                                 std::uint64_t bytes) = 0;
+  virtual void start_reply(Peer& peer, OneSidedSend& reply, const std::byte* from,
+                           SlabId region) = 0;
+
+ protected:
+  ~OneSidedSender() = default;
 };
 
 }  // namespace hawser::proto

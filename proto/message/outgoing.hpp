@@ -46,7 +46,7 @@ struct Peer;
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
-class Outgoing final : public PacketOwner {
+class Outgoing final : public PacketOwner, public OneSidedSender {
  public:
   // What it works with. All of them outlive it.
   struct Parts {
@@ -97,15 +97,12 @@ class Outgoing final : public PacketOwner {
   [[nodiscard]] OneSidedSend* make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message);
   // The operation, which was made a moment ago, ends with a reply.
   void await_reply(Peer& peer, OneSidedSend& operation);
-  // The operation of this peer whose reply has that note; null: none awaits it.
-  [[nodiscard]] OneSidedSend* fetch_named(const Peer& peer, std::uint64_t note);
-  void end_fetch(OneSidedSend& operation, Status status);
-  // Whether there is a place for a reply. Then the next one made has it.
-  [[nodiscard]] bool may_reply(Peer& peer);
-  // A reply of so many bytes. They come from the region, or from its `word` if `region` is
-  // kNoSlabId.
-  [[nodiscard]] OneSidedSend& make_reply(Peer& peer, std::uint64_t note, std::uint64_t bytes);
-  void start_reply(Peer& peer, OneSidedSend& reply, const std::byte* from, SlabId region);
+  [[nodiscard]] OneSidedSend* fetch_named(const Peer& peer, std::uint64_t note) override;
+  void end_fetch(OneSidedSend& operation, Status status) override;
+  [[nodiscard]] bool may_reply(Peer& peer) override;
+  [[nodiscard]] OneSidedSend& make_reply(Peer& peer, std::uint64_t note,
+                                         std::uint64_t bytes) override;
+  void start_reply(Peer& peer, OneSidedSend& reply, const std::byte* from, SlabId region) override;
   // The region was withdrawn.
   void withdraw_replies(SlabId region);
   void complete_withdrawal(const Withdrawal& withdrawal);

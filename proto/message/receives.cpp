@@ -39,7 +39,7 @@ Incoming::Incoming(const Parts& parts)
       routes_(parts.routes),
       descriptors_(parts.descriptors),
       paths_(parts.paths),
-      outgoing_(parts.outgoing),
+      sends_(parts.sends),
       regions_(parts.regions),
       numbers_(parts.numbers),
       messages_(capacity(turn_.tunables.max_receive_messages + turn_.tunables.max_operations +

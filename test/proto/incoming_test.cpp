@@ -21,7 +21,7 @@ constexpr std::uint32_t kFragment = 1024;
 
 // The messages of a READY peer that sends fragments of 1,024 bytes. Up to four messages may be here
 // without a receive.
-struct Arriving : Sending {
+struct Arriving : Sending, OneSidedSender {
   MessageTablePool numbers{64};
   Slab<Path> paths{4};
   Slab<OutgoingMessage> outgoing{1};
@@ -30,15 +30,23 @@ struct Arriving : Sending {
   ReceivePaths receive_paths{turn, reporter, 4};
   ControlRoutes routes{turn, sender, paths};
   Allowance allowance;
+  Regions regions{4};
   Descriptors descriptors{turn, peers, touched, outbox, routes};
   Incoming incoming{{turn, peers, sender, reporter, touched, outbox, routes, descriptors,
-                     receive_paths, numbers}};
+                     receive_paths, *this, regions, numbers}};
   Outbox outbox{
       {turn, peers, touched, sender, routes, receive_paths, incoming.all(), allowance, descriptors},
       16};
   std::vector<std::byte> bytes = std::vector<std::byte>(64 * kFragment, std::byte{7});
   std::vector<std::byte> buffer = std::vector<std::byte>(64 * kFragment);
   std::uint64_t operations = 0;
+
+  // ---- OneSidedSender: nothing was fetched, and nothing can be
+  OneSidedSend* fetch_named(const Peer&, std::uint64_t) override { return nullptr; }
+  void end_fetch(OneSidedSend&, Status) override { FAIL("no fetch was named"); }
+  bool may_reply(Peer&) override { return false; }
+  OneSidedSend& make_reply(Peer&, std::uint64_t, std::uint64_t) override { std::abort(); }
+  void start_reply(Peer&, OneSidedSend&, const std::byte*, SlabId) override {}
 
   Arriving() : Sending(4) {
     peer.paths.indices.fill(kNoIndex);

@@ -23,7 +23,9 @@ struct Messages : Sending, PathUser {
   StandingVerdicts verdicts;
   Senders senders{peers};
   TouchedPeers touched{peers};
-  Outgoing outgoing{{turn, peers, sender, reporter, senders, touched, routes, paths}, 8, 8};
+  Regions regions{4};
+  Outgoing outgoing{
+      {turn, peers, sender, reporter, senders, touched, routes, paths, regions}, 8, 8};
   Reporter reporter{turn, peers, outgoing.all()};
   PathSet paths{
       {turn, peers, sender, reporter, senders, touched, verdicts, outgoing, *this, 1}, 4, 64};

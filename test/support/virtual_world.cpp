@@ -184,20 +184,33 @@ void World::took_operation(Node& node) {
   node.next_turn = now_;
 }
 
-Status World::post(std::uint32_t node, proto::SendRequest& request) {
-  request.operation = next_operation(node);
-  if (request.operation == kNoOperation) return Status::again;
-  const Status status = endpoint(node).send(now_, request);
+template <class Post>
+Status World::post_named(std::uint32_t node, OperationId& operation, Post&& post) {
+  operation = next_operation(node);
+  if (operation == kNoOperation) return Status::again;
+  const Status status = post();
   if (status == Status::ok) took_operation(*nodes_[node]);
   return status;
 }
 
+Status World::post(std::uint32_t node, proto::SendRequest& request) {
+  return post_named(node, request.operation, [&] { return endpoint(node).send(now_, request); });
+}
 Status World::post(std::uint32_t node, proto::ReceiveRequest& request) {
-  request.operation = next_operation(node);
-  if (request.operation == kNoOperation) return Status::again;
-  const Status status = endpoint(node).receive(now_, request);
-  if (status == Status::ok) took_operation(*nodes_[node]);
-  return status;
+  return post_named(node, request.operation, [&] { return endpoint(node).receive(now_, request); });
+}
+Status World::post(std::uint32_t node, proto::WriteRequest& request) {
+  return post_named(node, request.operation, [&] { return endpoint(node).write(now_, request); });
+}
+Status World::post(std::uint32_t node, proto::ReadRequest& request) {
+  return post_named(node, request.operation, [&] { return endpoint(node).read(now_, request); });
+}
+Status World::post(std::uint32_t node, proto::AtomicRequest& request) {
+  return post_named(node, request.operation, [&] { return endpoint(node).atomic(now_, request); });
+}
+Status World::withdraw(std::uint32_t node, RegionId region, OperationId& operation) {
+  return post_named(node, operation,
+                    [&] { return endpoint(node).withdraw(now_, region, operation, 0); });
 }
 
 Status World::cancel(std::uint32_t node, OperationId operation) {

@@ -120,6 +120,10 @@ class World {
   // Posts with all arguments and returns any status. The name of the operation is filled in.
   [[nodiscard]] Status post(std::uint32_t node, proto::SendRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::ReceiveRequest& request);
+  [[nodiscard]] Status post(std::uint32_t node, proto::WriteRequest& request);
+  [[nodiscard]] Status post(std::uint32_t node, proto::ReadRequest& request);
+  [[nodiscard]] Status post(std::uint32_t node, proto::AtomicRequest& request);
+  [[nodiscard]] Status withdraw(std::uint32_t node, RegionId region, OperationId& operation);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
   void close(std::uint32_t node);
   // Ends the session from `node` to the other node; the status must be ok.
@@ -191,6 +195,8 @@ class World {
   void step(proto::Time limit);
   void take_turn(Node& node);
   void took_operation(Node& node);
+  template <class Post>
+  Status post_named(std::uint32_t node, OperationId& operation, Post&& post);
 
   WorldConfig config_;
   std::vector<std::shared_ptr<engine::MemoryFabric>> fabrics_;

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes, reads and atomics between endpoints: over a good fabric, over a bad one, and where they
+// are refused.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "test/protocol/one_sided_scene.hpp"
+
+namespace hawser::test {
+namespace {
+
+using proto::milliseconds;
+using proto::wire::AtomicOperation;
+
+constexpr std::size_t kSizes[] = {0, 1, 8, 4095, 4096, 4097, 65536, 1000000};
+
+TEST_CASE("one_sided__a_write_is_placed_and_nothing_beside_it") {
+  for (const std::size_t bytes : kSizes) {
+    INFO(bytes << " bytes");
+    OneSidedScene at({}, bytes + 64);
+    const std::string sent = pattern(bytes, bytes);
+    const Completion& done = at.run(0, at.write_to(0, 1, 24, sent));
+    CHECK(done.status == Status::ok);
+    CHECK(done.kind == OperationKind::write);
+    CHECK(done.bytes == bytes);
+    CHECK(at.text(1, 24, bytes) == sent);
+    CHECK(at.text(1, 0, 24) == std::string(24, '\0'));
+    CHECK(at.text(1, 24 + bytes, 40) == std::string(40, '\0'));
+    at.world.run_for(milliseconds(100));
+    CHECK(at.world.stats(0).fragments_retransmitted == 0);
+    CHECK(at.world.buffers_in_use(0) == 0);
+    CHECK(at.world.buffers_in_use(1) == 0);
+    CHECK(at.world.completions(1).empty());  // the target's program hears nothing
+  }
+}
+
+TEST_CASE("one_sided__a_read_brings_the_bytes") {
+  for (const std::size_t bytes : kSizes) {
+    INFO(bytes << " bytes");
+    OneSidedScene at({}, bytes + 64);
+    const std::string there = pattern(bytes, bytes);
+    std::memcpy(at.at(1, 16), there.data(), bytes);
+    std::string got(bytes, 'x');
+    const Completion& done = at.run(0, at.read_from(0, 1, 16, got));
+    CHECK(done.status == Status::ok);
+    CHECK(done.kind == OperationKind::read);
+    CHECK(done.bytes == bytes);
+    CHECK(got == there);
+    at.world.run_for(milliseconds(100));
+    CHECK(at.world.buffers_in_use(0) == 0);
+    CHECK(at.world.buffers_in_use(1) == 0);
+    CHECK(at.world.completions(1).empty());
+  }
+}
+
+TEST_CASE("one_sided__an_atomic_is_executed_and_fetches_the_word_from_before") {
+  OneSidedScene at({});
+  at.word(1, 2) = 40;
+  const Completion& done = at.run(0, at.add_at(0, 1, 16, 2));
+  CHECK(done.status == Status::ok);
+  CHECK(done.kind == OperationKind::atomic);
+  CHECK(done.immediate == 40);
+  CHECK(at.word(1, 2) == 42);
+  auto swap = at.add_at(0, 1, 16, 7);
+  swap.word.operation = AtomicOperation::compare_and_swap;
+  swap.word.compare = 41;
+  CHECK(at.run(0, swap).immediate == 42);
+  CHECK(at.word(1, 2) == 42);
+  swap.word.compare = 42;
+  swap.fetches = false;
+  CHECK(at.run(0, swap).status == Status::ok);
+  CHECK(at.word(1, 2) == 7);
+}
+
+TEST_CASE("one_sided__a_write_signals_and_notifies_once_it_is_placed") {
+  for (const std::size_t bytes : {8, 100000}) {
+    INFO(bytes << " bytes");
+    OneSidedScene at({}, bytes + 64);
+    const std::string sent = pattern(1, bytes);
+    const proto::SignalRequest signal{
+        .key = at.keys[1], .offset = 0, .operation = {AtomicOperation::add, 8, 5, 0}};
+    auto write = at.write_to(0, 1, 64, sent);
+    write.signal = &signal;
+    write.notifies = true;
+    write.immediate = 99;
+    write.channel = 3;
+    const OperationId operation = at.post(0, write);
+    REQUIRE(at.world.run_until(
+        [&] {
+          if (at.word(1, 0) == 0) return false;
+          REQUIRE(at.text(1, 64, bytes) == sent);
+          return true;
+        },
+        milliseconds(1000)));
+    CHECK(at.wait(0, operation).status == Status::ok);
+    CHECK(at.word(1, 0) == 5);
+    proto::WriteNotice notice;
+    REQUIRE(at.world.endpoint(1).poll_notices({&notice, 1}) == 1);
+    CHECK(notice.peer == at.world.peer(1, 0));
+    CHECK(notice.channel == 3);
+    CHECK(notice.immediate == 99);
+    CHECK(notice.region == at.regions[1]);
+    CHECK(notice.offset == 64);
+    CHECK(notice.bytes == bytes);
+    CHECK(at.world.endpoint(1).poll_notices({&notice, 1}) == 0);
+  }
+}
+
+// Two nodes add to the words of a third, over a fabric that loses, doubles and reorders. Each value
+// is fetched once, so each operation was executed once.
+TEST_CASE("one_sided__atomics_are_executed_once_whatever_the_fabric_does") {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    WorldConfig config;
+    config.nodes = 3;
+    config.nics = 2;
+    config.seed = seed;
+    config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
+    OneSidedScene at(config);
+    constexpr std::size_t kEach = 300;
+    std::vector<std::pair<std::uint32_t, OperationId>> posted;
+    for (std::size_t i = 0; i < kEach; ++i) {
+      for (const std::uint32_t node : {0u, 1u})
+        posted.emplace_back(node, at.post(node, at.add_at(node, 2, 8, 1)));
+    }
+    std::set<std::uint64_t> fetched;
+    for (const auto& [node, operation] : posted) {
+      const Completion& done = at.wait(node, operation);
+      REQUIRE(done.status == Status::ok);
+      CHECK(fetched.insert(done.immediate).second);
+    }
+    CHECK(at.word(2, 1) == 2 * kEach);
+    CHECK(*fetched.rbegin() == 2 * kEach - 1);
+  }
+}
+
+TEST_CASE("one_sided__long_writes_and_reads_survive_a_bad_fabric") {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    WorldConfig config;
+    config.nics = 4;
+    config.seed = seed;
+    config.faults = "delay=5us,loss=0.05,duplicate=0.01,reorder=0.05,corrupt=0.001";
+    OneSidedScene at(config, 2000000);
+    const std::string sent = pattern(seed, 1000000);
+    const std::string there = pattern(seed + 100, 900000);
+    std::memcpy(at.at(1, 1000000), there.data(), there.size());
+    std::string got(there.size(), 'x');
+    const OperationId write = at.post(0, at.write_to(0, 1, 0, sent));
+    const OperationId read = at.post(0, at.read_from(0, 1, 1000000, got));
+    CHECK(at.wait(0, write).status == Status::ok);
+    CHECK(at.wait(0, read).status == Status::ok);
+    CHECK(at.text(1, 0, sent.size()) == sent);
+    CHECK(got == there);
+  }
+}
+
+// What is refused is refused alone: the session lives, and nothing was touched.
+TEST_CASE("one_sided__wrong_keys_are_denied_and_the_session_lives") {
+  OneSidedScene at({});
+  const std::string sent = pattern(1, 100);
+  auto write = at.write_to(0, 1, 0, sent);
+  write.key.secret ^= 1;
+  CHECK(at.run(0, write).status == Status::access_denied);
+  write.key = at.keys[1];
+  write.key.generation += 1;
+  CHECK(at.run(0, write).status == Status::access_denied);
+  write.key = at.keys[1];
+  write.key.bytes = 1 << 20;  // the target knows better
+  write.offset = (1 << 16) - 50;
+  CHECK(at.run(0, write).status == Status::access_denied);
+  CHECK(at.text(1, 0, 1 << 16) == std::string(1 << 16, '\0'));
+  CHECK(at.run(0, at.write_to(0, 1, 0, sent)).status == Status::ok);
+  CHECK(at.world.stats(0).sessions_established == 1);
+}
+
+TEST_CASE("one_sided__rights_are_kept_apart") {
+  using proto::RegionAccess;
+  for (const RegionAccess rights :
+       {RegionAccess::write, RegionAccess::read, RegionAccess::atomic}) {
+    OneSidedScene at({}, 4096, rights);
+    const auto expected = [&](RegionAccess wanted) {
+      return rights == wanted ? Status::ok : Status::access_denied;
+    };
+    const std::string sent = pattern(1, 100);
+    std::string got(100, 'x');
+    CHECK(at.run(0, at.write_to(0, 1, 0, sent)).status == expected(RegionAccess::write));
+    CHECK(at.run(0, at.read_from(0, 1, 0, got)).status == expected(RegionAccess::read));
+    CHECK(at.run(0, at.add_at(0, 1, 0, 1)).status == expected(RegionAccess::atomic));
+    if (rights != RegionAccess::read) CHECK(got == std::string(100, 'x'));
+  }
+}
+
+TEST_CASE("one_sided__a_misaligned_word_is_refused") {
+  OneSidedScene at({});
+  CHECK(at.run(0, at.add_at(0, 1, 4, 1)).status == Status::misaligned);
+  CHECK(at.word(1, 0) == 0);
+  auto narrow = at.add_at(0, 1, 4, 1);
+  narrow.word.width = 4;
+  CHECK(at.run(0, narrow).status == Status::ok);
+}
+
+TEST_CASE("one_sided__arguments_that_can_not_be_right_are_refused_at_the_call") {
+  OneSidedScene at({});
+  const std::string sent = pattern(1, 100);
+  auto write = at.write_to(0, 1, (1 << 16) - 99, sent);
+  CHECK(at.world.post(0, write) == Status::invalid_argument);
+  write = at.write_to(0, 1, 0, sent);
+  write.data = nullptr;
+  CHECK(at.world.post(0, write) == Status::invalid_argument);
+  write = at.write_to(0, 1, 0, sent);
+  write.key.process ^= 1;
+  CHECK(at.world.post(0, write) == Status::stale_region);
+  auto add = at.add_at(0, 1, 0, 1);
+  add.word.width = 2;
+  CHECK(at.world.post(0, add) == Status::invalid_argument);
+  RegionId region{};
+  CHECK(at.world.endpoint(0).expose(nullptr, 8, OneSidedScene::kAll, at.placement, region) ==
+        Status::invalid_argument);
+}
+
+TEST_CASE("one_sided__nothing_is_touched_after_a_withdrawal") {
+  OneSidedScene at({}, 1 << 20);
+  const std::string sent = pattern(1, 1 << 20);
+  std::string got(1 << 20, 'x');
+  const OperationId write = at.post(0, at.write_to(0, 1, 0, sent));
+  const OperationId read = at.post(0, at.read_from(0, 1, 0, got));
+  REQUIRE(at.world.run_until([&] { return at.word(1, 100) != 0; }, milliseconds(100)));
+  OperationId withdrawal{};
+  REQUIRE(at.world.withdraw(1, at.regions[1], withdrawal) == Status::ok);
+  CHECK(at.wait(1, withdrawal).status == Status::ok);
+  const std::vector<std::uint64_t> left = at.memory[1];
+  CHECK(at.wait(0, write).status == Status::region_withdrawn);
+  const Status of_read = at.wait(0, read).status;
+  CHECK((of_read == Status::region_withdrawn || of_read == Status::access_denied));
+  CHECK(at.run(0, at.add_at(0, 1, 0, 1)).status == Status::access_denied);
+  CHECK(at.memory[1] == left);
+  at.world.run_for(milliseconds(100));
+  CHECK(at.world.buffers_in_use(1) == 0);
+}
+
+TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way") {
+  OneSidedScene at({}, 1 << 20);
+  const std::string sent = pattern(1, 1 << 20);
+  std::string got(1 << 20, 'x');
+  const OperationId write = at.post(0, at.write_to(0, 1, 0, sent));
+  const OperationId read = at.post(0, at.read_from(0, 1, 0, got));
+  at.world.run_for(proto::microseconds(20));
+  at.world.crash(1, false);
+  for (const OperationId operation : {write, read}) {
+    const Completion& done = at.wait(0, operation);
+    CHECK(done.status == Status::peer_timeout);
+    CHECK(done.outcome_unknown);
+  }
+}
+
+}  // namespace
+}  // namespace hawser::test
