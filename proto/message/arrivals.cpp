@@ -277,8 +277,7 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
   }
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
   const bool is_one_sided = message.one_sided != OneSided::none;
-  if (is_one_sided && !message.arrived.is_claimed(fragment) && !may_place(peer, message, packet))
-    return;
+  if (is_one_sided && !message.arrived.is_claimed(fragment) && !may_place(peer, message)) return;
   const std::uint64_t begin = std::uint64_t{fragment} * peer.session.fragment_bytes;
   const std::uint32_t stored_before = message.first_chunk;
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);

@@ -171,8 +171,8 @@ class Incoming {
   void begin_reply(Peer& peer, std::uint64_t number, const wire::PacketView& packet);
   void begin_long(Peer& peer, std::uint64_t number, const wire::PacketView& packet, OneSided kind,
                   std::byte* into);
-  [[nodiscard]] bool may_place(Peer& peer, IncomingMessage& message,
-                               const wire::PacketView& packet);
+  void reply_is_withdrawn(Peer& peer, IncomingMessage& message);
+  [[nodiscard]] bool may_place(Peer& peer, IncomingMessage& message);
   void place_long(const IncomingMessage& message, std::uint64_t begin,
                   std::span<const std::byte> bytes);
   void long_is_whole(IncomingMessage& message);

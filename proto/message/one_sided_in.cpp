@@ -91,9 +91,12 @@ void Incoming::settle(Peer& peer, std::uint64_t number, MessageStatus status) {
 void Incoming::on_write(Peer& peer, const wire::PacketView& packet) {
   const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
   IncomingMessage* message = nullptr;
+  const bool is_withdrawn = (packet.target->flags & wire::kTargetWithdrawn) != 0;
   if (!is_fresh(peer, packet, number, message)) {
-    if (message != nullptr) take_fragment(peer, *message, packet);
-    return;
+    if (message == nullptr) return;
+    if (is_withdrawn && message->one_sided == OneSided::reply)
+      return reply_is_withdrawn(peer, *message);
+    return take_fragment(peer, *message, packet);
   }
   const bool is_reply = (packet.target->flags & wire::kTargetReply) != 0;
   if (!fits_in_fragments(packet.target->length(), peer.session.fragment_bytes))
@@ -234,16 +237,20 @@ void Incoming::begin_long(Peer& peer, std::uint64_t number, const wire::PacketVi
   take_fragment(peer, message, packet);
 }
 
+// The region that the reply was read from is gone, and the rest will not come.
+void Incoming::reply_is_withdrawn(Peer& peer, IncomingMessage& message) {
+  OneSidedSend* const fetch =
+      sends_.fetch_named(peer, long_writes_.at(message.long_write).target.note);
+  if (fetch != nullptr) sends_.end_fetch(*fetch, Status::region_withdrawn);
+  end_long(message, MessageStatus::delivered);
+}
+
 // Before a fragment of a long write or reply is claimed. False: nothing more is to be done with it.
-bool Incoming::may_place(Peer& peer, IncomingMessage& message, const wire::PacketView& packet) {
+bool Incoming::may_place(Peer& peer, IncomingMessage& message) {
   const LongWrite& write = long_writes_.at(message.long_write);
   if (message.one_sided == OneSided::reply) {
-    const bool withdrawn =
-        packet.target != nullptr && (packet.target->flags & wire::kTargetWithdrawn) != 0;
-    OneSidedSend* const fetch = sends_.fetch_named(peer, write.target.note);
-    if (!withdrawn && fetch != nullptr) return true;
-    if (fetch != nullptr) sends_.end_fetch(*fetch, Status::region_withdrawn);
-    end_long(message, MessageStatus::delivered);
+    if (sends_.fetch_named(peer, write.target.note) != nullptr) return true;
+    end_long(message, MessageStatus::delivered);  // nobody awaits it any more
     return false;
   }
   if (regions_.still_granted({write.target.region, write.target.generation}) == nullptr) {

@@ -59,10 +59,13 @@ void Outgoing::leave_fetches(Peer& peer, OneSidedSend& operation) {
 // The reply is here, or will never come.
 void Outgoing::end_fetch(OneSidedSend& operation, Status status) {
   OutgoingMessage& message = messages_.at(operation.message);
-  leave_fetches(peers_.at(message.peer), operation);
+  Peer& peer = peers_.at(message.peer);
+  leave_fetches(peer, operation);
   message.moved = coarse(turn_.now());
   if (status != Status::ok) message.reply_failure = status;
-  if (message.finished) end_hold(message);
+  if (!message.finished) return;
+  --peer.open_sends;
+  end_hold(message);
 }
 
 bool Outgoing::may_reply(Peer& peer) {

@@ -207,6 +207,9 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void release_send(OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
   void end_fetches(Peer& peer, Status status);
+  [[nodiscard]] bool awaits_reply(const OutgoingMessage& message) const {
+    return message.one_sided != kNoIndex && one_sided_.at(message.one_sided).awaits_reply;
+  }
   void leave_fetches(Peer& peer, OneSidedSend& operation);
   void apply_one_sided_status(OutgoingMessage& message, wire::MessageStatus status);
   void complete_one_sided(const OutgoingMessage& message, bool released);

@@ -135,13 +135,11 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   message.ask_timer.stop();
   drop_retransmits(peer.sends, message);
   peer.sends.table.erase(message.number);
-  --peer.open_sends;
   if (status == Status::ok || status == Status::truncated) ++turn_.counters.messages_sent;
   turn_.progress();
-  if (status != Status::ok && message.one_sided != kNoIndex &&
-      one_sided_.at(message.one_sided).awaits_reply) {
+  if (status != Status::ok && awaits_reply(message))
     leave_fetches(peer, one_sided_.at(message.one_sided));  // none will come
-  }
+  if (!awaits_reply(message)) --peer.open_sends;
   if (message.unreaped == 0) return end_hold(message);
   ++unreleased_;
   // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
@@ -152,8 +150,7 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
 // The message is finished, and no NIC reads from it, or its reply has come: whichever is last.
 void Outgoing::end_hold(OutgoingMessage& message) {
   if (message.unreaped > 0) return;
-  if (message.one_sided != kNoIndex && one_sided_.at(message.one_sided).awaits_reply) return;
-  release_send(message);
+  if (!awaits_reply(message)) release_send(message);
 }
 
 void Outgoing::release_send(OutgoingMessage& message) {
