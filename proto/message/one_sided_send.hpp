@@ -29,6 +29,13 @@ struct OneSidedSend {
   bool awaits_reply = false;  // the operation ends with its reply
   ListLink fetch_link;        // on the peer's list of operations that await one
 
+  // Its place in the order of its channel. ChannelOrder's alone.
+  std::uint32_t order_channel = kNoIndex;
+  std::uint32_t order_segment = 0;
+  std::uint32_t order_before = 0;  // held: those of the segment that it ends which have not ended
+  std::uint32_t order_ends = 0;    // held: that segment
+  ListLink order_link;
+
   // A reply to a READ.
   SlabId region{};  // it reads from there; kNoSlabId: from `word`
 };

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of one-sided operations on a channel: when a strong one may go.
+//
+// A weak operation goes at once. A strong one goes when all that were posted before it on its
+// channel, to its peer, have ended. Those posted after it don't wait for it, unless they are
+// strong. If one of those before it failed, it must not go: each strong one then fails, until a
+// flush has told the failure.
+//
+// The operations of a channel fall into segments. A strong one that is held ends a segment, and
+// belongs to the next. It counts the operations of its segment that have not ended. It goes when it
+// is the oldest that is held, and the count is 0.
+//
+// A peer has a list of channels with operations. Each call walks it, so there are at most
+// kMostChannels.
+#pragma once
+
+#include <cstdint>
+
+#include "proto/base/assert.hpp"
+#include "proto/base/list.hpp"
+#include "proto/base/slab.hpp"
+#include "proto/message/one_sided_send.hpp"
+
+namespace hawser::proto {
+
+// A channel on which operations are under way to a peer, or one has failed.
+struct OrderedChannel {
+  std::uint16_t channel = 0;
+  bool failed = false;
+  std::uint32_t segment = 0;  // of what is posted now
+  std::uint32_t open = 0;     // operations of that segment that have not ended
+  std::uint32_t all = 0;      // of all segments
+  IndexList<OneSidedSend, &OneSidedSend::order_link> held;
+  ListLink link;
+};
+using OrderedChannels = IndexList<OrderedChannel, &OrderedChannel::link>;
+
+class ChannelOrder {
+ public:
+  static constexpr std::uint32_t kMostChannels = 16;  // of a peer
+  static constexpr std::uint32_t kMostHeld = 64;      // on a channel
+
+  ChannelOrder(Slab<OneSidedSend>& operations, std::uint32_t channels)
+      : operations_(operations), channels_(channels) {}
+
+  enum class Verdict : std::uint8_t {
+    go,
+    held,      // `end` of another one will release it
+    no_place,  // nothing was done
+  };
+  [[nodiscard]] Verdict post(OrderedChannels& of_peer, std::uint16_t channel, std::uint32_t index,
+                             bool strong) {
+    const std::uint32_t at = channel_of(of_peer, channel);
+    if (at == kNoIndex) return Verdict::no_place;
+    OrderedChannel& on = channels_.at(at);
+    OneSidedSend& operation = operations_.at(index);
+    const bool waits = strong && on.all > 0;
+    if (waits) {
+      if (count_held(on) >= kMostHeld) return Verdict::no_place;
+      operation.order_before = on.open;
+      operation.order_ends = on.segment;
+      on.held.push_back(operations_, index);
+      ++on.segment;
+      on.open = 0;
+    }
+    operation.order_channel = at;
+    operation.order_segment = on.segment;
+    ++on.open;
+    ++on.all;
+    return waits ? Verdict::held : Verdict::go;
+  }
+
+  // The operation has ended. Calls release(index, failed) for each held one that is its turn now.
+  // `failed`: it must end with predecessor_failed, by another call of this function.
+  template <class Release>
+  void end(OrderedChannels& of_peer, std::uint32_t index, bool ok, Release&& release) {
+    OneSidedSend& operation = operations_.at(index);
+    const std::uint32_t at = operation.order_channel;
+    if (at == kNoIndex) return;
+    OrderedChannel& on = channels_.at(at);
+    operation.order_channel = kNoIndex;
+    if (!ok) on.failed = true;
+    --on.all;
+    if (operation.order_segment == on.segment) {
+      --on.open;
+    } else {
+      --operations_.at(ends(on, operation.order_segment)).order_before;
+    }
+    if (!on.held.empty() && operations_.at(on.held.front()).order_before == 0) {
+      const std::uint32_t next = on.held.pop_front(operations_);
+      release(next, on.failed);
+      return;
+    }
+    forget_idle(of_peer, at);
+  }
+
+  // A flush has told the channel's failure. Returns whether there was one.
+  bool take_failure(OrderedChannels& of_peer, std::uint16_t channel) {
+    for (std::uint32_t at = of_peer.front(); at != kNoIndex; at = of_peer.next(channels_, at)) {
+      OrderedChannel& on = channels_.at(at);
+      if (on.channel != channel) continue;
+      const bool failed = on.failed;
+      on.failed = false;
+      forget_idle(of_peer, at);
+      return failed;
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::uint32_t channels() const { return channels_.size(); }
+
+ private:
+  [[nodiscard]] std::uint32_t channel_of(OrderedChannels& of_peer, std::uint16_t channel) {
+    std::uint32_t count = 0;
+    for (std::uint32_t at = of_peer.front(); at != kNoIndex; at = of_peer.next(channels_, at)) {
+      if (channels_.at(at).channel == channel) return at;
+      ++count;
+    }
+    SlabId id;
+    OrderedChannel* const made = count < kMostChannels ? channels_.try_allocate(id) : nullptr;
+    if (made == nullptr) return kNoIndex;
+    made->channel = channel;
+    of_peer.push_back(channels_, id.index);
+    return id.index;
+  }
+  // The held operation that ends a segment.
+  [[nodiscard]] std::uint32_t ends(const OrderedChannel& on, std::uint32_t segment) const {
+    std::uint32_t at = on.held.front();
+    while (operations_.at(at).order_ends != segment) at = on.held.next(operations_, at);
+    return at;
+  }
+  [[nodiscard]] std::uint32_t count_held(const OrderedChannel& on) const {
+    std::uint32_t count = 0;
+    for (std::uint32_t at = on.held.front(); at != kNoIndex && count < kMostHeld; ++count) {
+      at = on.held.next(operations_, at);
+    }
+    return count;
+  }
+  void forget_idle(OrderedChannels& of_peer, std::uint32_t at) {
+    const OrderedChannel& on = channels_.at(at);
+    if (on.all > 0 || on.failed) return;
+    of_peer.remove(channels_, at);
+    channels_.free(at);
+  }
+
+  Slab<OneSidedSend>& operations_;
+  Slab<OrderedChannel> channels_;
+};
+
+}  // namespace hawser::proto
