@@ -78,6 +78,7 @@ struct WriteRequest {
   std::uint64_t bytes = 0;
   std::uint64_t user_data = 0;
   bool readable = true;  // as in SendRequest
+  bool strong = false;   // after all that was posted before it on its channel
   bool notifies = false;
   std::uint64_t immediate = 0;  // of the notice
   const SignalRequest* signal = nullptr;
@@ -92,6 +93,7 @@ struct ReadRequest {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t user_data = 0;
+  bool strong = false;
 };
 
 struct AtomicRequest {
@@ -102,6 +104,7 @@ struct AtomicRequest {
   std::uint64_t offset = 0;
   WordOperation word{};
   bool fetches = false;  // the completion's `immediate` is the word as it was
+  bool strong = false;
   std::uint64_t user_data = 0;
 };
 
@@ -151,6 +154,10 @@ class Endpoint {
   [[nodiscard]] Status write(Time now, const WriteRequest& request);
   [[nodiscard]] Status read(Time now, const ReadRequest& request);
   [[nodiscard]] Status atomic(Time now, const AtomicRequest& request);
+  // Completes when all that was posted before on the channel has ended: with predecessor_failed if
+  // one of these failed since the last flush.
+  [[nodiscard]] Status flush(Time now, PeerId peer, std::uint16_t channel, OperationId operation,
+                             std::uint64_t user_data);
   std::size_t poll_notices(std::span<WriteNotice> notices);
 
   // Starts closing: lingers, then tells the peers. After 1.5 close_timeout at most, every operation

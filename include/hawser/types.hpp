@@ -161,9 +161,11 @@ struct RegionKey {
 enum class OperationKind : std::uint8_t {
   send,
   receive,
-  write,  // this and the next three are one-sided
+  // One-sided.
+  write,
   read,
   atomic,
+  flush,
   withdraw,
 };
 

@@ -41,6 +41,11 @@ class Operations {
     slots_[index_of(operation)] = {operation, kind, true, outgoing, now};
     ++live_;
   }
+  // An operation that was just begun did not begin after all.
+  void take_back(OperationId operation) {
+    slots_[index_of(operation)].live = false;
+    --live_;
+  }
   // Null: no live operation has this name.
   [[nodiscard]] const OperationSlot* find(OperationId operation) const {
     const std::uint32_t index = index_of(operation);

@@ -79,18 +79,22 @@ Made make(Owners& owners, Peer& peer, SendKind kind, OperationId operation, std:
   made.message->operation = operation;
   made.message->channel = channel;
   made.message->options.user_data = user_data;
-  const OperationKind kinds[] = {OperationKind::send, OperationKind::write, OperationKind::read,
-                                 OperationKind::atomic};
-  owners.turn.operations.begin(operation, kinds[static_cast<std::size_t>(kind)],
-                               owners.outgoing.index_of(*made.message), owners.turn.now());
   return made;
 }
 
-void start(Owners& owners, Peer& peer, OutgoingMessage& message) {
-  if (owners.turn.tracing()) owners.reporter.trace_send(TraceKind::message_begun, message, 0, 0);
-  owners.outgoing.start(peer, message);
+// Everything that the caller gave is in the message.
+Status start(Owners& owners, Peer& peer, OutgoingMessage& message, bool strong) {
+  const OperationId operation = message.operation;
+  // The operation may end in the call: it must have begun before.
+  owners.turn.operations.begin(operation, operation_kind(message.kind),
+                               owners.outgoing.index_of(message), owners.turn.now());
+  if (!owners.outgoing.begin_one_sided(peer, message, strong)) {
+    owners.turn.operations.take_back(operation);
+    return Status::again;
+  }
   owners.touched.add(peer);
   owners.turn.ask_for_pass();
+  return Status::ok;
 }
 
 }  // namespace
@@ -169,9 +173,9 @@ Status Endpoint::write(Time now, const WriteRequest& request) {
     target.flags |= wire::kTargetSignals;
     made.operation->signal = signal_of(*request.signal);
   }
-  start(owners, *peer, *made.message);
-  called_to_send_ = made.message->fragments == 1;
-  return Status::ok;
+  const Status started = start(owners, *peer, *made.message, request.strong);
+  called_to_send_ = request.bytes <= peer->session.fragment_bytes;
+  return started;
 }
 
 Status Endpoint::read(Time now, const ReadRequest& request) {
@@ -192,9 +196,23 @@ Status Endpoint::read(Time now, const ReadRequest& request) {
   made.operation->target = target_of(request.key, request.offset, request.bytes, request.channel);
   made.operation->into = request.data;
   owners.outgoing.await_reply(*peer, *made.operation);
-  start(owners, *peer, *made.message);
   called_to_send_ = true;
-  return Status::ok;
+  return start(owners, *peer, *made.message, request.strong);
+}
+
+Status Endpoint::flush(Time now, PeerId to, std::uint16_t channel, OperationId operation,
+                       std::uint64_t user_data) {
+  Owners& owners = *owners_;
+  owners.turn.call(now);
+  if (owners.sessions.closing()) return Status::endpoint_closed;
+  Peer* const peer = owners.used_peer(to);
+  if (peer == nullptr) return Status::unknown_peer;
+  if (peer->session.state == SessionState::failed) return peer->session.failure;
+  owners.sessions.want_session(*peer);
+  if (peer->session.state != SessionState::ready) return Status::again;
+  if (!owners.turn.operations.is_free(operation)) return without_slot(operation);
+  const Made made = make(owners, *peer, SendKind::flush, operation, channel, user_data);
+  return made.operation == nullptr ? Status::again : start(owners, *peer, *made.message, true);
 }
 
 Status Endpoint::atomic(Time now, const AtomicRequest& request) {
@@ -216,9 +234,8 @@ Status Endpoint::atomic(Time now, const AtomicRequest& request) {
     target.flags |= wire::kTargetFetches;
     owners.outgoing.await_reply(*peer, *made.operation);
   }
-  start(owners, *peer, *made.message);
   called_to_send_ = true;
-  return Status::ok;
+  return start(owners, *peer, *made.message, request.strong);
 }
 
 std::size_t Endpoint::poll_notices(std::span<WriteNotice> notices) {

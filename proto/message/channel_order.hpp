@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "proto/base/assert.hpp"
 #include "proto/base/list.hpp"
@@ -63,7 +64,7 @@ class ChannelOrder {
       ++on.segment;
       on.open = 0;
     }
-    operation.order_channel = at;
+    operation.order_channel = channels_.id_at(at);
     operation.order_segment = on.segment;
     ++on.open;
     ++on.all;
@@ -75,10 +76,11 @@ class ChannelOrder {
   template <class Release>
   void end(OrderedChannels& of_peer, std::uint32_t index, bool ok, Release&& release) {
     OneSidedSend& operation = operations_.at(index);
-    const std::uint32_t at = operation.order_channel;
-    if (at == kNoIndex) return;
+    const SlabId id = operation.order_channel;
+    operation.order_channel = kNoSlabId;
+    if (channels_.get(id) == nullptr) return;  // its session has ended
+    const std::uint32_t at = id.index;
     OrderedChannel& on = channels_.at(at);
-    operation.order_channel = kNoIndex;
     if (!ok) on.failed = true;
     --on.all;
     if (operation.order_segment == on.segment) {
@@ -94,6 +96,10 @@ class ChannelOrder {
     forget_idle(of_peer, at);
   }
 
+  // Of an operation that was posted: whether one on its channel has failed.
+  [[nodiscard]] bool has_failed(std::uint32_t index) const {
+    return channels_.at(operations_.at(index).order_channel.index).failed;
+  }
   // A flush has told the channel's failure. Returns whether there was one.
   bool take_failure(OrderedChannels& of_peer, std::uint16_t channel) {
     for (std::uint32_t at = of_peer.front(); at != kNoIndex; at = of_peer.next(channels_, at)) {
@@ -105,6 +111,19 @@ class ChannelOrder {
       return failed;
     }
     return false;
+  }
+
+  // The peer's session has ended. Calls fail(index) for each held operation, which has no place in
+  // any order from then on; nor has what is under way.
+  template <class Fail>
+  void drop(OrderedChannels& of_peer, Fail&& fail) {
+    while (!of_peer.empty()) {
+      const std::uint32_t at = of_peer.pop_front(channels_);
+      IndexList<OneSidedSend, &OneSidedSend::order_link> held =
+          std::exchange(channels_.at(at).held, {});
+      channels_.free(at);
+      while (!held.empty()) fail(held.pop_front(operations_));
+    }
   }
 
   [[nodiscard]] std::uint32_t channels() const { return channels_.size(); }

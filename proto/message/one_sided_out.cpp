@@ -9,6 +9,7 @@
 // Invariant: a peer's list of fetches has each operation that awaits a reply, whether it has its
 // status or not.
 #include <algorithm>
+#include <utility>
 
 #include "proto/message/outgoing.hpp"
 #include "proto/peer/peer_lists.hpp"
@@ -21,16 +22,107 @@ namespace hawser::proto {
 OneSidedSend* Outgoing::make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message) {
   SlabId id;
   OneSidedSend* const made = one_sided_.try_allocate(id);
-  if (made == nullptr) return nullptr;
-  message = make(peer);
+  message = made == nullptr ? nullptr : messages_.try_allocate();
   if (message == nullptr) {
-    one_sided_.free(id.index);
+    if (made != nullptr) one_sided_.free(id.index);
     return nullptr;
   }
+  message->peer = peer.index;
   message->kind = kind;
+  message->held = true;
   message->one_sided = id.index;
+  message->moved = coarse(turn_.now());
   made->message = messages_.index_of(*message);
+  ++peer.messages;
+  ++peer.open_sends;
   return made;
+}
+
+void Outgoing::unmake(Peer& peer, OutgoingMessage& message) {
+  if (awaits_reply(message)) leave_fetches(peer, one_sided_.at(message.one_sided));
+  --peer.messages;
+  --peer.open_sends;
+  one_sided_.free(message.one_sided);
+  messages_.free(messages_.index_of(message));
+}
+
+bool Outgoing::begin_one_sided(Peer& peer, OutgoingMessage& message, bool strong) {
+  using Verdict = ChannelOrder::Verdict;
+  const bool has_number = peer.sends.table.in_window(peer.sends.next_number) &&
+                          peer.sends.table.prepare(peer.sends.next_number);
+  const Verdict verdict = has_number ? order_.post(one_sided_of(peer).channels, message.channel,
+                                                   message.one_sided, strong)
+                                     : Verdict::no_place;
+  if (verdict == Verdict::no_place) {
+    unmake(peer, message);
+    forget_idle(peer);
+    return false;
+  }
+  if (verdict == Verdict::go) take_turn(message.one_sided, order_.has_failed(message.one_sided));
+  return true;
+}
+
+// Nothing is before the operation any more.
+void Outgoing::take_turn(std::uint32_t index, bool failed) {
+  OneSidedSend& operation = one_sided_.at(index);
+  OutgoingMessage& message = messages_.at(operation.message);
+  Peer& peer = peers_.at(message.peer);
+  if (message.kind == SendKind::flush) {
+    (void)order_.take_failure(one_sided_of(peer).channels, message.channel);
+    return end_held(message, failed ? Status::predecessor_failed : Status::ok);
+  }
+  if (failed) return end_held(message, Status::predecessor_failed);
+  if (!peer.sends.table.in_window(peer.sends.next_number) || !enter(peer, message)) {
+    unnumbered_.push_back(one_sided_, index);
+    return;
+  }
+  message.held = false;
+  start(peer, message);
+}
+
+void Outgoing::number_those_that_wait() {
+  auto waiting = std::exchange(unnumbered_, {});
+  while (!waiting.empty()) take_turn(waiting.pop_front(one_sided_), false);
+}
+
+// An operation that was never sent ends.
+void Outgoing::end_held(OutgoingMessage& message, Status status) {
+  HAWSER_ASSERT(message.held && message.unreaped == 0);
+  Peer& peer = peers_.at(message.peer);
+  if (awaits_reply(message)) leave_fetches(peer, one_sided_.at(message.one_sided));
+  message.finished = true;
+  message.result = status;
+  --peer.open_sends;
+  leave_order(peer, message);
+  turn_.progress();
+  release_send(message);
+}
+
+void Outgoing::leave_order(Peer& peer, OutgoingMessage& message) {
+  if (message.kind == SendKind::reply) return;
+  const bool ok = message.kind == SendKind::flush ||
+                  (message.result == Status::ok &&
+                   one_sided_.at(message.one_sided).reply_failure == Status::ok);
+  if (peer.sends.one_sided == kNoIndex) return;  // its session has ended
+  order_.end(one_sided_of(peer).channels, message.one_sided, ok,
+             [&](std::uint32_t next, bool failed) { take_turn(next, failed); });
+  forget_idle(peer);
+}
+
+PeerOneSided& Outgoing::one_sided_of(Peer& peer) {
+  if (peer.sends.one_sided == kNoIndex) {
+    SlabId id;
+    (void)peers_one_sided_.allocate(id);  // there are as many as peers
+    peer.sends.one_sided = id.index;
+  }
+  return peers_one_sided_.at(peer.sends.one_sided);
+}
+
+void Outgoing::forget_idle(Peer& peer) {
+  if (peer.sends.one_sided == kNoIndex) return;
+  const PeerOneSided& of_peer = peers_one_sided_.at(peer.sends.one_sided);
+  if (!of_peer.fetches.empty() || !of_peer.channels.empty()) return;
+  peers_one_sided_.free(std::exchange(peer.sends.one_sided, kNoIndex));
 }
 
 // The name by which a reply will name this operation.
@@ -38,7 +130,7 @@ void Outgoing::await_reply(Peer& peer, OneSidedSend& operation) {
   const SlabId id = messages_.id_at(operation.message);
   operation.target.note = std::uint64_t{id.generation} << 32 | id.index;
   operation.awaits_reply = true;
-  peer.sends.fetches.push_back(one_sided_, one_sided_.index_of(operation));
+  one_sided_of(peer).fetches.push_back(one_sided_, one_sided_.index_of(operation));
 }
 
 OneSidedSend* Outgoing::fetch_named(const Peer& peer, std::uint64_t note) {
@@ -53,7 +145,8 @@ OneSidedSend* Outgoing::fetch_named(const Peer& peer, std::uint64_t note) {
 void Outgoing::leave_fetches(Peer& peer, OneSidedSend& operation) {
   HAWSER_ASSERT(operation.awaits_reply);
   operation.awaits_reply = false;
-  peer.sends.fetches.remove(one_sided_, one_sided_.index_of(operation));
+  one_sided_of(peer).fetches.remove(one_sided_, one_sided_.index_of(operation));
+  forget_idle(peer);
 }
 
 // The reply is here, or will never come.
@@ -62,9 +155,10 @@ void Outgoing::end_fetch(OneSidedSend& operation, Status status) {
   Peer& peer = peers_.at(message.peer);
   leave_fetches(peer, operation);
   message.moved = coarse(turn_.now());
-  if (status != Status::ok) message.reply_failure = status;
+  if (status != Status::ok) operation.reply_failure = status;
   if (!message.finished) return;
   --peer.open_sends;
+  leave_order(peer, message);
   end_hold(message);
 }
 
@@ -77,6 +171,9 @@ OneSidedSend& Outgoing::make_reply(Peer& peer, std::uint64_t note, std::uint64_t
   OutgoingMessage* message = nullptr;
   OneSidedSend* const reply = make_one_sided(peer, SendKind::reply, message);
   HAWSER_ASSERT(reply != nullptr);  // there are as many as replies, beside the sends
+  const bool entered = enter(peer, *message);
+  HAWSER_ASSERT(entered);  // its place was prepared
+  message->held = false;
   ++replies_;
   message->bytes = bytes;
   reply->target.flags = wire::kTargetReply;
@@ -160,10 +257,8 @@ void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released)
   Completion completion;
   completion.operation = message.operation;
   completion.user_data = message.options.user_data;
-  completion.kind = message.kind == SendKind::write  ? OperationKind::write
-                    : message.kind == SendKind::read ? OperationKind::read
-                                                     : OperationKind::atomic;
-  completion.status = message.result == Status::ok ? message.reply_failure : message.result;
+  completion.kind = operation_kind(message.kind);
+  completion.status = message.result == Status::ok ? operation.reply_failure : message.result;
   completion.channel = message.channel;
   completion.peer = peers_.id_of(message.peer);
   completion.bytes = operation.target.length();
@@ -178,8 +273,8 @@ void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released)
 }
 
 void Outgoing::end_fetches(Peer& peer, Status status) {
-  while (!peer.sends.fetches.empty()) {
-    end_fetch(one_sided_.at(peer.sends.fetches.front()), status);
+  while (peer.sends.one_sided != kNoIndex && !one_sided_of(peer).fetches.empty()) {
+    end_fetch(one_sided_.at(one_sided_of(peer).fetches.front()), status);
   }
 }
 

@@ -24,13 +24,14 @@ struct OneSidedSend {
   std::uint64_t process = 0;         // the one that the key names
 
   // An operation that fetches.
-  std::byte* into = nullptr;  // READ: the caller's buffer
-  std::uint64_t word = 0;     // ATOMIC: the word that was fetched; of a reply: that is sent
-  bool awaits_reply = false;  // the operation ends with its reply
-  ListLink fetch_link;        // on the peer's list of operations that await one
+  std::byte* into = nullptr;          // READ: the caller's buffer
+  std::uint64_t word = 0;             // ATOMIC: the word that was fetched; of a reply: that is sent
+  bool awaits_reply = false;          // the operation ends with its reply
+  Status reply_failure = Status::ok;  // why none came
+  ListLink fetch_link;                // on the peer's list of operations that await one
 
   // Its place in the order of its channel. ChannelOrder's alone.
-  std::uint32_t order_channel = kNoIndex;
+  SlabId order_channel{};  // kNoSlabId: it has none
   std::uint32_t order_segment = 0;
   std::uint32_t order_before = 0;  // held: those of the segment that it ends which have not ended
   std::uint32_t order_ends = 0;    // held: that segment

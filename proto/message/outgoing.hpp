@@ -93,8 +93,13 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   [[nodiscard]] Status cancel(OutgoingMessage& message);
 
   // ---- one-sided operations, and replies to those of peers
-  // A message of that kind, for the caller to fill, and what it needs beyond. Null: no place.
+  // A message of that kind, for the caller to fill, and what it needs beyond. It has no number yet.
+  // Null: no place.
   [[nodiscard]] OneSidedSend* make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message);
+  // Puts an operation that has all that its caller gave into the order of its channel, and sends it
+  // as soon as it is its turn. False: too many strong ones wait, or channels are in use; nothing of
+  // the operation is left.
+  [[nodiscard]] bool begin_one_sided(Peer& peer, OutgoingMessage& message, bool strong);
   // The operation, which was made a moment ago, ends with a reply.
   void await_reply(Peer& peer, OneSidedSend& operation);
   [[nodiscard]] OneSidedSend* fetch_named(const Peer& peer, std::uint64_t note) override;
@@ -206,6 +211,14 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void complete_send(const OutgoingMessage& message, bool released);
   void release_send(OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
+  [[nodiscard]] bool enter(Peer& peer, OutgoingMessage& message);
+  void unmake(Peer& peer, OutgoingMessage& message);
+  [[nodiscard]] PeerOneSided& one_sided_of(Peer& peer);
+  void forget_idle(Peer& peer);
+  void leave_order(Peer& peer, OutgoingMessage& message);
+  void take_turn(std::uint32_t operation, bool failed);
+  void end_held(OutgoingMessage& message, Status status);
+  void number_those_that_wait();
   void end_fetches(Peer& peer, Status status);
   [[nodiscard]] bool awaits_reply(const OutgoingMessage& message) const {
     return message.one_sided != kNoIndex && one_sided_.at(message.one_sided).awaits_reply;
@@ -256,6 +269,9 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   static constexpr std::uint32_t kMostReplies = 1024;
   Slab<OutgoingMessage> messages_;
   Slab<OneSidedSend> one_sided_;
+  Slab<PeerOneSided> peers_one_sided_;
+  ChannelOrder order_;
+  IndexList<OneSidedSend, &OneSidedSend::order_link> unnumbered_;  // no place for their numbers yet
   Slab<Retransmit> retransmits_;
   DeadlineHeap timers_;
   std::uint32_t unreleased_ = 0;

@@ -22,7 +22,17 @@ enum class Cancel : std::uint8_t {
 };
 
 // A message, or an operation on the peer's memory, or what the peer has fetched.
-enum class SendKind : std::uint8_t { message, write, read, atomic, reply };
+enum class SendKind : std::uint8_t { message, write, read, atomic, reply, flush };
+
+[[nodiscard]] inline OperationKind operation_kind(SendKind kind) {
+  switch (kind) {
+    case SendKind::write: return OperationKind::write;
+    case SendKind::read: return OperationKind::read;
+    case SendKind::atomic: return OperationKind::atomic;
+    case SendKind::flush: return OperationKind::flush;
+    default: return OperationKind::send;
+  }
+}
 
 struct OutgoingMessage {
   OperationId operation = kNoOperation;
@@ -47,11 +57,11 @@ struct OutgoingMessage {
   bool granted = false;
   bool readable = true;   // by the processor, and not only by a device
   bool stopped = false;   // NO_ROOM: waits for a grant
+  bool held = false;      // a strong operation whose turn has not come: it has no number yet
   bool finished = false;  // has its final status; lives on until the NICs release it
   Cancel cancel = Cancel::none;
   SendKind kind = SendKind::message;
   Status result = Status::ok;
-  Status reply_failure = Status::ok;   // of an operation that fetches: why nothing came
   std::uint32_t one_sided = kNoIndex;  // its OneSidedSend, unless it is a message
 
   Timer ask_timer;  // when to ask for the status

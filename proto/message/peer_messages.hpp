@@ -8,12 +8,19 @@
 
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
+#include "proto/message/channel_order.hpp"
 #include "proto/message/incoming_message.hpp"
 #include "proto/message/message_table.hpp"
 #include "proto/message/one_sided_send.hpp"
 #include "proto/message/outgoing_message.hpp"
 
 namespace hawser::proto {
+
+// The operations on a peer's memory.
+struct PeerOneSided {
+  IndexList<OneSidedSend, &OneSidedSend::fetch_link> fetches;  // that await their replies
+  OrderedChannels channels;  // on which any are under way, or one has failed
+};
 
 // Messages to the peer.
 struct PeerSends {
@@ -23,7 +30,7 @@ struct PeerSends {
   MessageTable table;
   IndexList<OutgoingMessage, &OutgoingMessage::send_link> to_send;
   IndexList<Retransmit, &Retransmit::link> retransmits;
-  IndexList<OneSidedSend, &OneSidedSend::fetch_link> fetches;  // that await their replies
+  std::uint32_t one_sided = kNoIndex;  // its PeerOneSided, while it has one
 };
 
 // Messages from the peer.

@@ -50,23 +50,32 @@ Outgoing::Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t ret
       unscheduled_bytes_(unscheduled_of(turn_.tunables, parts.sender.limits().link_bytes_per_s)),
       messages_(messages + kMostReplies),
       one_sided_(messages_.capacity()),
+      peers_one_sided_(static_cast<std::uint32_t>(turn_.tunables.max_peers)),
+      order_(one_sided_, messages_.capacity()),
       retransmits_(retransmits),
       timers_(messages_.capacity()) {}
 
 OutgoingMessage* Outgoing::make(Peer& peer) {
-  SlabId id;
-  OutgoingMessage* message = messages_.try_allocate(id);
+  OutgoingMessage* const message = messages_.try_allocate();
   if (message == nullptr) return nullptr;
-  if (!peer.sends.table.set(peer.sends.next_number, id.index)) {
-    messages_.free(id.index);
+  message->peer = peer.index;
+  if (!enter(peer, *message)) {
+    messages_.free(messages_.index_of(*message));
     return nullptr;
   }
-  message->peer = peer.index;
-  message->number = peer.sends.next_number++;
-  message->moved = coarse(turn_.now());
   ++peer.messages;
   ++peer.open_sends;
   return message;
+}
+
+// Gives the message the peer's next number. False: the table has no place for it.
+bool Outgoing::enter(Peer& peer, OutgoingMessage& message) {
+  const std::uint64_t number = peer.sends.next_number;
+  if (!peer.sends.table.set(number, messages_.index_of(message))) return false;
+  message.number = number;
+  message.moved = coarse(turn_.now());
+  ++peer.sends.next_number;
+  return true;
 }
 
 void Outgoing::start(Peer& peer, OutgoingMessage& message) {
@@ -87,6 +96,18 @@ void Outgoing::begin_session(Peer& peer) {
 void Outgoing::end_session(Peer& peer, Status status) {
   while (!peer.sends.retransmits.empty()) {
     drop_retransmit(peer.sends, peer.sends.retransmits.front());
+  }
+  unnumbered_.for_each(one_sided_, [&](std::uint32_t index) {
+    OutgoingMessage& message = messages_.at(one_sided_.at(index).message);
+    if (message.peer != peer.index) return;
+    unnumbered_.remove(one_sided_, index);
+    end_held(message, status);
+  });
+  if (peer.sends.one_sided != kNoIndex) {
+    order_.drop(one_sided_of(peer).channels, [&](std::uint32_t index) {
+      end_held(messages_.at(one_sided_.at(index).message), status);
+    });
+    forget_idle(peer);
   }
   while (peer.sends.table.size() > 0) {
     finish_send(messages_.at(*peer.sends.table.get(peer.sends.table.first(0))), status);
@@ -139,7 +160,10 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   turn_.progress();
   if (status != Status::ok && awaits_reply(message))
     leave_fetches(peer, one_sided_.at(message.one_sided));  // none will come
-  if (!awaits_reply(message)) --peer.open_sends;
+  if (!awaits_reply(message)) {
+    --peer.open_sends;
+    if (message.one_sided != kNoIndex) leave_order(peer, message);
+  }
   if (message.unreaped == 0) return end_hold(message);
   ++unreleased_;
   // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
@@ -547,6 +571,7 @@ void Outgoing::consider_asking(OutgoingMessage& message) {
 
 // Lets up to `most` timers expire: each costs up to a microsecond.
 void Outgoing::expire(std::uint32_t most) {
+  if (!unnumbered_.empty()) number_those_that_wait();
   for (std::uint32_t i = 0; i < most && timers_.next() <= turn_.now(); ++i) {
     OutgoingMessage& message = messages_.at(timers_.pop().id);
     if (message.ask_timer.is_armed() &&

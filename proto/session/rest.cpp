@@ -119,6 +119,7 @@ bool has_two_incarnations(const Peer& peer) {
 bool Sessions::is_settled(Peer& peer) {
   const std::uint32_t index = peer.index;
   if (peer.messages > 0 || turn_.now() < peer.handshake.answer_at) return false;
+  if (peer.sends.one_sided != kNoIndex) return false;  // a failure that no flush has told
   const bool out_of_reach = is_out_of_reach(peer);
   if (peer.session.call_at != kNever && !out_of_reach) return false;
   if (senders_.contains(peers_, index) || touched_.contains(peers_, index)) return false;

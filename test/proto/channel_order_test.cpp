@@ -101,6 +101,19 @@ TEST_CASE("ChannelOrder__has_limits_of_channels_and_of_what_is_held") {
   at.posted(3, false, Verdict::go);
 }
 
+TEST_CASE("ChannelOrder__forgets_a_peer_whose_session_has_ended") {
+  Scene at;
+  const auto a = at.posted(1, false, Verdict::go);
+  const auto strong = at.posted(1, true, Verdict::held);
+  const auto other = at.posted(2, false, Verdict::go);
+  std::vector<std::uint32_t> failed;
+  at.order.drop(at.channels, [&](std::uint32_t index) { failed.push_back(index); });
+  CHECK(failed == std::vector{strong});
+  CHECK(at.order.channels() == 0);
+  for (const std::uint32_t index : {a, strong, other}) at.end(index, false);
+  CHECK(at.released.empty());
+}
+
 // The model keeps each channel's operations in the order in which they were posted. A strong one
 // may go when none is before it.
 TEST_CASE("ChannelOrder__is_as_the_model_says") {

@@ -73,6 +73,11 @@ class OneSidedScene {
     REQUIRE(world.post(node, request) == Status::ok);
     return request.operation;
   }
+  OperationId flush(std::uint32_t node, std::uint32_t to, std::uint16_t channel) {
+    OperationId operation{};
+    REQUIRE(world.flush(node, to, channel, operation) == Status::ok);
+    return operation;
+  }
   const Completion& wait(std::uint32_t node, OperationId operation) {
     REQUIRE(world.run_until([&] { return world.completion(node, operation) != nullptr; },
                             proto::milliseconds(20000)));

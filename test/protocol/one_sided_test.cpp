@@ -157,6 +157,78 @@ TEST_CASE("one_sided__long_writes_and_reads_survive_a_bad_fabric") {
   }
 }
 
+// Over a fabric that loses and reorders, who sees the flag sees all that was written before.
+TEST_CASE("one_sided__a_strong_signal_comes_after_all_writes_before_it") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    WorldConfig config;
+    config.nics = 3;
+    config.seed = seed;
+    config.faults = "delay=5us,loss=0.1,reorder=0.2";
+    OneSidedScene at(config, 1 << 18);
+    const std::string sent = pattern(seed, 200000);
+    std::vector<std::string> parts;
+    for (std::size_t begin = 0; begin < sent.size(); begin += 20000)
+      parts.push_back(sent.substr(begin, 20000));
+    std::vector<OperationId> posted;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      posted.push_back(at.post(0, at.write_to(0, 1, 64 + 20000 * i, parts[i])));
+    auto flag = at.add_at(0, 1, 0, 1);
+    flag.strong = true;
+    posted.push_back(at.post(0, flag));
+    const std::string later = pattern(seed + 1, 100);
+    posted.push_back(at.post(0, at.write_to(0, 1, 1 << 17, later)));  // waits for nothing
+    bool seen = false;
+    REQUIRE(at.world.run_until(
+        [&] {
+          if (!seen && at.word(1, 0) == 1) {
+            seen = true;
+            REQUIRE(at.text(1, 64, (1 << 17) - 64) == sent.substr(0, (1 << 17) - 64));
+          }
+          return seen;
+        },
+        milliseconds(5000)));
+    for (const OperationId operation : posted) CHECK(at.wait(0, operation).status == Status::ok);
+  }
+}
+
+TEST_CASE("one_sided__a_flush_ends_after_all_before_it") {
+  WorldConfig config;
+  config.faults = "delay=5us,loss=0.1";
+  OneSidedScene at(config, 1 << 18);
+  const std::string sent = pattern(1, 100000);
+  const OperationId write = at.post(0, at.write_to(0, 1, 0, sent));
+  const OperationId add = at.post(0, at.add_at(0, 1, 200000, 1));
+  const OperationId flush = at.flush(0, 1, 0);
+  CHECK(at.wait(0, flush).status == Status::ok);
+  CHECK(at.world.completion(0, flush)->kind == OperationKind::flush);
+  CHECK(at.world.completion(0, write) != nullptr);
+  CHECK(at.world.completion(0, add) != nullptr);
+  CHECK(at.wait(0, at.flush(0, 1, 0)).status == Status::ok);  // nothing is under way
+}
+
+TEST_CASE("one_sided__strong_ones_behind_a_failure_fail_until_a_flush_has_told_it") {
+  OneSidedScene at({});
+  auto wrong = at.add_at(0, 1, 0, 1);
+  wrong.key.secret ^= 1;
+  auto strong = at.add_at(0, 1, 0, 1);
+  strong.strong = true;
+  const OperationId failed = at.post(0, wrong);
+  const OperationId first = at.post(0, strong);
+  const OperationId weak = at.post(0, at.add_at(0, 1, 0, 10));
+  CHECK(at.wait(0, failed).status == Status::access_denied);
+  CHECK(at.wait(0, first).status == Status::predecessor_failed);
+  CHECK_FALSE(at.world.completion(0, first)->executed);
+  CHECK(at.wait(0, weak).status == Status::ok);
+  CHECK(at.run(0, strong).status == Status::predecessor_failed);
+  strong.channel = 5;
+  CHECK(at.run(0, strong).status == Status::ok);  // another channel
+  strong.channel = 0;
+  CHECK(at.wait(0, at.flush(0, 1, 0)).status == Status::predecessor_failed);
+  CHECK(at.run(0, strong).status == Status::ok);
+  CHECK(at.word(1, 0) == 12);
+}
+
 // What is refused is refused alone: the session lives, and nothing was touched.
 TEST_CASE("one_sided__wrong_keys_are_denied_and_the_session_lives") {
   OneSidedScene at({});

@@ -208,6 +208,12 @@ Status World::post(std::uint32_t node, proto::ReadRequest& request) {
 Status World::post(std::uint32_t node, proto::AtomicRequest& request) {
   return post_named(node, request.operation, [&] { return endpoint(node).atomic(now_, request); });
 }
+Status World::flush(std::uint32_t node, std::uint32_t to, std::uint16_t channel,
+                    OperationId& operation) {
+  return post_named(node, operation, [&] {
+    return endpoint(node).flush(now_, peer(node, to), channel, operation, 0);
+  });
+}
 Status World::withdraw(std::uint32_t node, RegionId region, OperationId& operation) {
   return post_named(node, operation,
                     [&] { return endpoint(node).withdraw(now_, region, operation, 0); });

@@ -123,6 +123,8 @@ class World {
   [[nodiscard]] Status post(std::uint32_t node, proto::WriteRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::ReadRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::AtomicRequest& request);
+  [[nodiscard]] Status flush(std::uint32_t node, std::uint32_t to, std::uint16_t channel,
+                             OperationId& operation);
   [[nodiscard]] Status withdraw(std::uint32_t node, RegionId region, OperationId& operation);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
   void close(std::uint32_t node);
