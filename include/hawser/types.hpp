@@ -147,9 +147,9 @@ struct ClaimedRequest {
 // Memory that this endpoint has exposed to its peers.
 enum class RegionId : std::uint64_t {};
 
-// What a peer needs to reach exposed memory: 32 bytes, to be passed by any means. Who has it has
-// the region's rights. Its fields mean something to the endpoint that made it, and only `bytes`,
-// the length of the region, to others.
+// A key lets a peer reach exposed memory. It has 32 bytes; pass it by any means. Whoever has it has
+// the region's rights. Its fields mean something only to the endpoint that made it, except `bytes`,
+// which is the length of the region.
 struct RegionKey {
   std::uint32_t region = 0;
   std::uint32_t generation = 0;

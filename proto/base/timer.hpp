@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A timer of a path, a message or a peer: when it fires, and whether it has been postponed since it
 // was armed. A turn that comes late postpones what expired, once, until it has read the rings
-// (Turn::postpones). What arrived meanwhile may be the very thing that the timer waits for.
+// (Turn::postpones). The timer may wait for the very packet that has arrived meanwhile.
 //
 // It takes 8 bytes, as there are thousands of them.
 #pragma once

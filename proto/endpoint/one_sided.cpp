@@ -49,7 +49,7 @@ wire::SignalPart signal_of(const SignalRequest& request) {
           request.operation.width,   {}};
 }
 
-// What all of them ask of the peer. Ok: `peer` takes the operation.
+// Makes the checks that all of these calls need. Ok: `peer` takes the operation.
 Status admit(Owners& owners, PeerId id, OperationId operation, std::uint64_t bytes,
              const RegionKey& key, Peer*& peer) {
   peer = owners.used_peer(id);

@@ -96,7 +96,7 @@ class ChannelOrder {
     forget_idle(of_peer, at);
   }
 
-  // Of an operation that was posted: whether one on its channel has failed.
+  // Whether an operation on the channel of this one, which was posted, has failed.
   [[nodiscard]] bool has_failed(std::uint32_t index) const {
     return channels_.at(operations_.at(index).order_channel.index).failed;
   }

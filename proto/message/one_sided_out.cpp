@@ -85,6 +85,21 @@ void Outgoing::number_those_that_wait() {
   while (!waiting.empty()) take_turn(waiting.pop_front(one_sided_), false);
 }
 
+// The session has ended: so do the operations that wait for their turn, or for a number.
+void Outgoing::end_waiting(Peer& peer, Status status) {
+  unnumbered_.for_each(one_sided_, [&](std::uint32_t index) {
+    OutgoingMessage& message = messages_.at(one_sided_.at(index).message);
+    if (message.peer != peer.index) return;
+    unnumbered_.remove(one_sided_, index);
+    end_held(message, status);
+  });
+  if (peer.sends.one_sided == kNoIndex) return;
+  order_.drop(one_sided_of(peer).channels, [&](std::uint32_t index) {
+    end_held(messages_.at(one_sided_.at(index).message), status);
+  });
+  forget_idle(peer);
+}
+
 // An operation that was never sent ends.
 void Outgoing::end_held(OutgoingMessage& message, Status status) {
   HAWSER_ASSERT(message.held && message.unreaped == 0);

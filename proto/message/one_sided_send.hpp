@@ -41,7 +41,7 @@ struct OneSidedSend {
   SlabId region{};  // it reads from there; kNoSlabId: from `word`
 };
 
-// What the receiver of one-sided operations asks of their sender.
+// The receiver of one-sided operations calls their sender by this interface.
 class OneSidedSender {
  public:
   // The operation of this peer whose reply has that note; null: none awaits it.

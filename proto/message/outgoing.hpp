@@ -218,6 +218,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void leave_order(Peer& peer, OutgoingMessage& message);
   void take_turn(std::uint32_t operation, bool failed);
   void end_held(OutgoingMessage& message, Status status);
+  void end_waiting(Peer& peer, Status status);
   void number_those_that_wait();
   void end_fetches(Peer& peer, Status status);
   [[nodiscard]] bool awaits_reply(const OutgoingMessage& message) const {

@@ -97,18 +97,7 @@ void Outgoing::end_session(Peer& peer, Status status) {
   while (!peer.sends.retransmits.empty()) {
     drop_retransmit(peer.sends, peer.sends.retransmits.front());
   }
-  unnumbered_.for_each(one_sided_, [&](std::uint32_t index) {
-    OutgoingMessage& message = messages_.at(one_sided_.at(index).message);
-    if (message.peer != peer.index) return;
-    unnumbered_.remove(one_sided_, index);
-    end_held(message, status);
-  });
-  if (peer.sends.one_sided != kNoIndex) {
-    order_.drop(one_sided_of(peer).channels, [&](std::uint32_t index) {
-      end_held(messages_.at(one_sided_.at(index).message), status);
-    });
-    forget_idle(peer);
-  }
+  end_waiting(peer, status);
   while (peer.sends.table.size() > 0) {
     finish_send(messages_.at(*peer.sends.table.get(peer.sends.table.first(0))), status);
   }

@@ -26,7 +26,7 @@
 
 namespace hawser::proto {
 
-// What is known of a path when its packets are judged.
+// The state of a path when its packets are judged.
 struct PathEvidence {
   const ResponseTime& response;
   const Reordering& reordering;  // of its NIC

@@ -8,7 +8,7 @@
 
 namespace hawser::proto {
 
-// What peers may do.
+// The rights of a key: a peer may do these things.
 enum class RegionAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic = 4 };
 [[nodiscard]] constexpr RegionAccess operator|(RegionAccess a, RegionAccess b) {
   return static_cast<RegionAccess>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));

@@ -50,7 +50,7 @@ struct Reach {
   [[nodiscard]] bool is_granted() const { return at != nullptr; }
 };
 
-// What a packet says of the memory that it means.
+// The memory that a packet means, as the packet says.
 struct Claimed {
   std::uint32_t region = 0;
   std::uint32_t generation = 0;
@@ -92,7 +92,7 @@ class Regions {
   [[nodiscard]] Reach check(const Claimed& claimed, RegionAccess wanted);
   // The same for a word that is computed on.
   [[nodiscard]] Reach check_word(const Claimed& claimed);
-  // Of an operation that `check` has granted: whether it may go on. Null: the region is withdrawn.
+  // The region's placement, for an operation that `check` granted earlier. Null: it is withdrawn.
   [[nodiscard]] Placement* still_granted(SlabId id) const;
 
   // ---- replies that NICs read out of it

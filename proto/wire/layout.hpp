@@ -83,7 +83,7 @@ inline constexpr std::uint8_t kTargetNotifies = 4;   // WRITE: the note is for t
 inline constexpr std::uint8_t kTargetSignals = 8;    // WRITE: a signal header follows
 inline constexpr std::uint8_t kTargetFetches = 16;   // ATOMIC: the word from before is awaited
 
-// What an atomic does with the word in memory and its operands.
+// An atomic does this with the word in memory and its operands.
 enum class AtomicOperation : std::uint8_t {
   load = 0,
   store = 1,

@@ -229,7 +229,7 @@ TEST_CASE("one_sided__strong_ones_behind_a_failure_fail_until_a_flush_has_told_i
   CHECK(at.word(1, 0) == 12);
 }
 
-// What is refused is refused alone: the session lives, and nothing was touched.
+// A refusal ends one operation alone: the session lives, and nothing was touched.
 TEST_CASE("one_sided__wrong_keys_are_denied_and_the_session_lives") {
   OneSidedScene at({});
   const std::string sent = pattern(1, 100);
