@@ -15,8 +15,10 @@ inline constexpr std::size_t kCacheLine = 64;
 
 struct FreeAligned {
   std::size_t bytes = 0;
+  // Whether the system has given the memory, all zeros, for this owner.
+  [[nodiscard]] bool began_zeroed() const { return bytes >= proto::kLeastPages; }
   void operator()(std::byte* memory) const {
-    if (bytes >= proto::kLeastPages) {
+    if (began_zeroed()) {
       proto::give_pages(memory, bytes);
     } else {
       ::operator delete[](memory, std::align_val_t{kCacheLine});

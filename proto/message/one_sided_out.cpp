@@ -58,7 +58,9 @@ bool Outgoing::begin_one_sided(Peer& peer, OutgoingMessage& message, bool strong
     forget_idle(peer);
     return false;
   }
-  if (verdict == Verdict::go) take_turn(message.one_sided, order_.has_failed(message.one_sided));
+  if (verdict == Verdict::go) {
+    take_turn(message.one_sided, strong && order_.has_failed(message.one_sided));
+  }
   return true;
 }
 
@@ -178,7 +180,7 @@ void Outgoing::end_fetch(OneSidedSend& operation, Status status) {
 }
 
 bool Outgoing::may_reply(Peer& peer) {
-  return replies_ < kMostReplies && peer.sends.table.in_window(peer.sends.next_number) &&
+  return replies_ < most_replies_ && peer.sends.table.in_window(peer.sends.next_number) &&
          peer.sends.table.prepare(peer.sends.next_number);
 }
 

@@ -60,8 +60,13 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
     PathSet& paths;
     Regions& regions;
   };
-  // `messages` and `retransmits`: how many there may be to all peers.
-  Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t retransmits);
+  // How many there may be to all peers.
+  struct Limits {
+    std::uint32_t messages = 0;  // the caller's: sends and one-sided operations
+    std::uint32_t replies = 0;
+    std::uint32_t retransmits = 0;
+  };
+  Outgoing(const Parts& parts, const Limits& limits);
 
   // ---- messages
   [[nodiscard]] OutgoingMessage& at(std::uint32_t index) { return messages_.at(index); }
@@ -267,7 +272,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   Regions& regions_;
   const std::uint64_t unscheduled_bytes_;
 
-  static constexpr std::uint32_t kMostReplies = 1024;
+  const std::uint32_t most_replies_;
   Slab<OutgoingMessage> messages_;
   Slab<OneSidedSend> one_sided_;
   Slab<PeerOneSided> peers_one_sided_;

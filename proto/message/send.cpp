@@ -37,7 +37,7 @@ bool ends_session(Status status) {
 }
 }  // namespace
 
-Outgoing::Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t retransmits)
+Outgoing::Outgoing(const Parts& parts, const Limits& limits)
     : turn_(parts.turn),
       peers_(parts.peers),
       sender_(parts.sender),
@@ -48,11 +48,12 @@ Outgoing::Outgoing(const Parts& parts, std::uint32_t messages, std::uint32_t ret
       paths_(parts.paths),
       regions_(parts.regions),
       unscheduled_bytes_(unscheduled_of(turn_.tunables, parts.sender.limits().link_bytes_per_s)),
-      messages_(messages + kMostReplies),
+      most_replies_(limits.replies),
+      messages_(limits.messages + limits.replies),
       one_sided_(messages_.capacity()),
       peers_one_sided_(static_cast<std::uint32_t>(turn_.tunables.max_peers)),
       order_(one_sided_, messages_.capacity()),
-      retransmits_(retransmits),
+      retransmits_(limits.retransmits),
       timers_(messages_.capacity()) {}
 
 OutgoingMessage* Outgoing::make(Peer& peer) {

@@ -49,9 +49,9 @@ enum class PacketType : std::uint8_t {
   probe = 18,
   envelope = 19,
   packed = 20,
-  write = 21,
-  read = 22,
-  atomic = 23,
+  write = 24,
+  read = 25,
+  atomic = 26,
   control = 32,
 };
 

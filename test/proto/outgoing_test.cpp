@@ -24,8 +24,8 @@ struct Messages : Sending, PathUser {
   Senders senders{peers};
   TouchedPeers touched{peers};
   Regions regions{4};
-  Outgoing outgoing{
-      {turn, peers, sender, reporter, senders, touched, routes, paths, regions}, 8, 8};
+  Outgoing outgoing{{turn, peers, sender, reporter, senders, touched, routes, paths, regions},
+                    {.messages = 8, .retransmits = 8}};
   Reporter reporter{turn, peers, outgoing.all()};
   PathSet paths{
       {turn, peers, sender, reporter, senders, touched, verdicts, outgoing, *this, 1}, 4, 64};

@@ -571,6 +571,9 @@ TEST_CASE("wire golden: the table of types is the page's", "[T1]") {
       {18, "PROBE", Queue::data, true, 32, true, true},
       {19, "ENVELOPE", Queue::control, false, 80, true, false},
       {20, "PACKED", Queue::data, true, 80, true, true},
+      {24, "WRITE", Queue::data, true, 80, true, true},
+      {25, "READ", Queue::data, true, 80, true, false},
+      {26, "ATOMIC", Queue::data, true, 104, true, false},
       {32, "CONTROL", Queue::control, false, 32, true, false},
   };
   std::size_t found = 0;

@@ -300,13 +300,13 @@ TEST_CASE("wire hostile: fields of blocks out of range", "[B3][B12]") {
   // PATH_MARKS: slot 16.
   CHECK(judge_blocks("07 02 0f 00 00 00 00 00 00 00 00 00 00 00 00 00") == std::nullopt);
   CHECK(judge_blocks("07 02 10 00 00 00 00 00 00 00 00 00 00 00 00 00") == DropReason::bad_field);
-  // STATUS: a count that differs from the length; status 0 and 8; run 0.
+  // STATUS: a count that differs from the length; status 0 and 12; run 0.
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 06 00 01 00") == std::nullopt);
   CHECK(judge_blocks("03 02 00 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 02 00 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 01 00 00 00 00 00 00 00 00 01 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 00 00 01 00") == DropReason::bad_field);
-  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 08 00 01 00") == DropReason::bad_field);
+  CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 0c 00 01 00") == DropReason::bad_field);
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 00") == DropReason::bad_field);
   // 4096 numbers can be in use, but not 4097.
   CHECK(judge_blocks("03 02 01 00 00 00 00 00 00 00 00 00 01 00 00 10") == std::nullopt);

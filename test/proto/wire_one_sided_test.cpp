@@ -101,7 +101,7 @@ void check_target(const PacketView& packet, std::uint32_t fragment, std::uint8_t
 }
 
 TEST_CASE("wire golden: WRITE", "[H1]") {
-  const std::vector<std::byte> bytes = from_hex(one_sided("15", "0a", "01") + target("04") + "ff");
+  const std::vector<std::byte> bytes = from_hex(one_sided("18", "0a", "01") + target("04") + "ff");
   const PacketView packet = parsed(bytes);
   REQUIRE(packet.type == PacketType::write);
   check_target(packet, 1, kTargetNotifies);
@@ -117,7 +117,7 @@ TEST_CASE("wire golden: WRITE", "[H1]") {
 
 TEST_CASE("wire golden: WRITE with a signal", "[H1]") {
   const std::vector<std::byte> bytes =
-      from_hex(one_sided("15", "0f", "00") + target("08") + kSignal + "ff ff");
+      from_hex(one_sided("18", "0f", "00") + target("08") + kSignal + "ff ff");
   const PacketView packet = parsed(bytes);
   check_target(packet, 0, kTargetSignals);
   REQUIRE(packet.signal != nullptr);
@@ -137,7 +137,7 @@ TEST_CASE("wire golden: WRITE with a signal", "[H1]") {
 }
 
 TEST_CASE("wire golden: READ", "[H1]") {
-  const std::vector<std::byte> bytes = from_hex(one_sided("16", "0a", "00") + target("00"));
+  const std::vector<std::byte> bytes = from_hex(one_sided("19", "0a", "00") + target("00"));
   const PacketView packet = parsed(bytes);
   REQUIRE(packet.type == PacketType::read);
   check_target(packet, 0, 0);
@@ -146,7 +146,7 @@ TEST_CASE("wire golden: READ", "[H1]") {
 
 TEST_CASE("wire golden: ATOMIC", "[H1]") {
   const std::vector<std::byte> bytes =
-      from_hex(one_sided("17", "0d", "00") + target("10") + kOperands);
+      from_hex(one_sided("1a", "0d", "00") + target("10") + kOperands);
   const PacketView packet = parsed(bytes);
   REQUIRE(packet.type == PacketType::atomic);
   check_target(packet, 0, kTargetFetches);

@@ -237,7 +237,7 @@ TEST_CASE("wire parse: a payload that comes apart is that of a packet that may h
     PacketView packet;
     REQUIRE(!parse(sample.bytes, sample.queue, true, packet));
     const bool has_place = packet.type == PacketType::data || packet.type == PacketType::granted ||
-                           packet.type == PacketType::probe;
+                           packet.type == PacketType::probe || packet.type == PacketType::write;
     const bool fits = has_place && packet.payload.empty();
     CAPTURE(sample.name);
     REQUIRE(attach(payload, packet) == fits);

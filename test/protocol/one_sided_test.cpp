@@ -324,7 +324,8 @@ TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way") {
   for (const OperationId operation : {write, read}) {
     const Completion& done = at.wait(0, operation);
     CHECK(done.status == Status::peer_timeout);
-    CHECK(done.outcome_unknown);
+    // The target may have told that it executed the read; what it read is lost.
+    CHECK(done.outcome_unknown != (operation == read && done.executed));
   }
 }
 

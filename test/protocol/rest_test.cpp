@@ -104,6 +104,23 @@ TEST_CASE("rest__of_one_end_alone", "[R1][R2]") {
   check_one_session(world);
 }
 
+// The end that stays awake remembers the paths of the other, with their generations.
+TEST_CASE("rest__a_path_of_an_end_that_wakes_keeps_its_generation", "[R3]") {
+  WorldConfig config = sleepy();
+  config.tune = [](std::uint32_t node, proto::AllTunables& tunables) {
+    if (node == 1) tunables.rest_after_ms = 100 * kRestMs;
+  };
+  World world(config);
+  talk(world, 0, 1);
+  for (int round = 0; round < 4; ++round) {
+    REQUIRE(world.run_until([&] { return rests(world, 0); }, milliseconds(100)));
+    CHECK_FALSE(rests(world, 1));
+    talk(world, 0, 1);
+  }
+  CHECK(world.drops(1, DropReason::stale_path) == 0);
+  check_one_session(world);
+}
+
 TEST_CASE("rest__what_wakes_a_peer", "[R2]") {
   World world(sleepy());
   talk(world, 0, 1);

@@ -110,6 +110,7 @@ void World::build(std::uint32_t index) {
   }
   proto::EndpointConfig endpoint;
   endpoint.tunables = config_.tunables;
+  if (config_.tune) config_.tune(index, endpoint.tunables);
   const std::uint64_t id = config_.ids.empty() ? index + 1 : config_.ids[index];
   endpoint.endpoint_id = node.id == 0 ? id : node.id;
   endpoint.epoch = config_.clocks_go_back ? kLatestEpoch - node.epoch : node.epoch;

@@ -37,6 +37,7 @@ struct WorldConfig {
   // are in one fabric.
   std::vector<std::vector<std::uint32_t>> fabrics;
   proto::AllTunables tunables = small_tunables();
+  std::function<void(std::uint32_t node, proto::AllTunables&)> tune;  // where a node's differ
   std::string faults = "delay=5us";  // of every NIC; each packet takes this delay
   std::uint64_t seed = 1;
   std::uint16_t entropies = 1;  // of every NIC

@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstring>
-#include <new>
 
 namespace hawser::engine {
 
@@ -13,9 +12,8 @@ DatagramRing::DatagramRing(std::size_t slots, std::size_t datagram_bytes)
       // An odd number of cache lines, so that the heads of the cells spread over all cache sets.
       stride_((((sizeof(Cell) + datagram_bytes + kCacheLine - 1) / kCacheLine) | 1) * kCacheLine),
       memory_(allocate_aligned((mask_ + 1) * stride_)) {
-  for (std::uint64_t position = 0; position <= mask_; ++position) {
-    new (memory_.get() + position * stride_) Cell;
-  }
+  if (memory_.get_deleter().began_zeroed()) return;
+  for (std::uint64_t position = 0; position <= mask_; ++position) cell(position) = Cell{};
 }
 
 bool DatagramRing::claim(std::uint64_t& position) {
@@ -44,7 +42,7 @@ bool DatagramRing::push(std::span<const std::byte> header, std::span<const std::
   std::byte* data = data_of(mine);
   if (!header.empty()) std::memcpy(data, header.data(), header.size());
   if (!payload.empty()) std::memcpy(data + header.size(), payload.data(), payload.size());
-  mine.turn.store(position + 1, std::memory_order_release);
+  mine.turn().store(position + 1, std::memory_order_release);
   return true;
 }
 
@@ -56,20 +54,20 @@ bool DatagramRing::lend(std::span<const std::byte> header, std::span<const std::
   mine.bytes = static_cast<std::uint32_t>(header.size());
   mine.lent_bytes = static_cast<std::uint32_t>(payload.size());
   if (!header.empty()) std::memcpy(data_of(mine), header.data(), header.size());
-  mine.hold.store(hold(position, Holder::lender), std::memory_order_relaxed);
-  mine.turn.store(position + 1, std::memory_order_release);
+  mine.hold().store(hold(position, Holder::lender), std::memory_order_relaxed);
+  mine.turn().store(position + 1, std::memory_order_release);
   return true;
 }
 
 bool DatagramRing::take_back(std::uint64_t position) {
   Cell& mine = cell(position);
   std::uint64_t expected = hold(position, Holder::lender);
-  if (!mine.hold.compare_exchange_strong(expected, hold(position, Holder::copying),
-                                         std::memory_order_relaxed)) {
+  if (!mine.hold().compare_exchange_strong(expected, hold(position, Holder::copying),
+                                           std::memory_order_relaxed)) {
     return expected == hold(position, Holder::cell) || is_released(position);
   }
   std::memcpy(data_of(mine) + mine.bytes, mine.lent, mine.lent_bytes);
-  mine.hold.store(hold(position, Holder::cell), std::memory_order_release);
+  mine.hold().store(hold(position, Holder::cell), std::memory_order_release);
   return true;
 }
 
@@ -81,13 +79,13 @@ std::size_t DatagramRing::pop(std::span<proto::RxPacket> packets, proto::Queue q
   std::size_t count = 0;
   for (; count < packets.size(); ++count, ++head_) {
     Cell& next = cell(head_);
-    if (next.turn.load(std::memory_order_acquire) != head_ + 1) break;
+    if (next.turn().load(std::memory_order_acquire) != head_ + 1) break;
     proto::RxPacket& packet =
         packets[count] = {.data = data_of(next), .bytes = next.bytes, .queue = queue};
     if (next.lent_bytes == 0) continue;
     std::uint64_t holder = hold(head_, Holder::lender);
-    if (next.hold.compare_exchange_strong(holder, hold(head_, Holder::receiver),
-                                          std::memory_order_acquire)) {
+    if (next.hold().compare_exchange_strong(holder, hold(head_, Holder::receiver),
+                                            std::memory_order_acquire)) {
       packet.payload = next.lent;
       packet.payload_bytes = next.lent_bytes;
     } else if (holder == hold(head_, Holder::cell)) {

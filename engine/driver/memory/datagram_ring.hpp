@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "engine/driver/aligned_memory.hpp"
 #include "proto/nic.hpp"
@@ -69,14 +70,24 @@ class DatagramRing {
     return position << 2 | static_cast<std::uint64_t>(holder);
   }
 
+  // Begins as zeros, which pages are that were never written: most cells of most rings are never
+  // used, and then cost no memory.
   struct alignas(16) Cell {
-    std::atomic<std::uint64_t> turn{0};  // p + 1: holds datagram p
-    std::atomic<std::uint64_t> hold{0};
-    const std::byte* lent = nullptr;
-    std::uint32_t bytes = 0;       // that follow this struct
-    std::uint32_t lent_bytes = 0;  // at `lent`, or behind those bytes
+    std::uint64_t turn_word;  // p + 1: holds datagram p
+    std::uint64_t hold_word;
+    const std::byte* lent;
+    std::uint32_t bytes;       // that follow this struct
+    std::uint32_t lent_bytes;  // at `lent`, or behind those bytes
     // The datagram follows.
+
+    [[nodiscard]] std::atomic_ref<std::uint64_t> turn() {
+      return std::atomic_ref<std::uint64_t>(turn_word);
+    }
+    [[nodiscard]] std::atomic_ref<std::uint64_t> hold() {
+      return std::atomic_ref<std::uint64_t>(hold_word);
+    }
   };
+  static_assert(std::is_trivially_default_constructible_v<Cell>, "no code makes the cells");
   static_assert(sizeof(Cell) % 8 == 0, "datagrams are at least 8-byte aligned");
 
   [[nodiscard]] Cell& cell(std::uint64_t position) const {
