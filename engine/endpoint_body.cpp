@@ -184,6 +184,30 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
   nics_.push_back(std::move(fault));
 }
 
+Status EndpointBody::write(Time now, OperationId operation, const WriteRequest& request) {
+  using Place = Registrations::Place;
+  const Place place = memory_->registrations().place_of(request.data, request.bytes);
+  if (place == Place::torn) return Status::invalid_argument;
+  const Status status = protocol_->write(now, operation, request, place != Place::dmabuf);
+  if (status == Status::ok && place == Place::elsewhere) {
+    memory_->send(static_cast<const std::byte*>(request.data), request.bytes);
+  }
+  return status;
+}
+
+Status EndpointBody::expose(const ExposeRequest& request, RegionId& region) {
+  if (memory_->registrations().place_of(request.data, request.bytes) !=
+      Registrations::Place::elsewhere) {
+    return Status::invalid_argument;
+  }
+  const Status status = protocol_->expose(request, host_memory_, region);
+  // Replies to reads are sent out of it.
+  if (status == Status::ok && allows(request.access, RegionAccess::read)) {
+    memory_->send(static_cast<const std::byte*>(request.data), request.bytes);
+  }
+  return status;
+}
+
 void EndpointBody::transmit(Time now) {
   for (FaultNic* fault : faults_) fault->set_time(now);
   protocol_->transmit(now);

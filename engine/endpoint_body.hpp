@@ -21,6 +21,7 @@
 #include "engine/way_news.hpp"
 #include "hawser/engine.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/region/host_placement.hpp"
 
 namespace hawser::engine {
 
@@ -51,6 +52,10 @@ class EndpointBody {
     }
     return status;
   }
+  // As the protocol's, likewise.
+  [[nodiscard]] Status write(proto::Time now, OperationId operation, const WriteRequest& request);
+  // As the protocol's, for host memory: invalid_argument if some of it lies in a dma-buf.
+  [[nodiscard]] Status expose(const ExposeRequest& request, RegionId& region);
   [[nodiscard]] Registrations& registrations() { return memory_->registrations(); }
 
   // progress runs one turn: posted faults, packets whose delay is over, the protocol's turn. Its
@@ -95,6 +100,7 @@ class EndpointBody {
   WayNews way_news_;
   proto::Time due_{};  // when the protocol wanted its next turn
   std::unique_ptr<EndpointMemory> memory_;
+  proto::HostPlacement host_memory_;
   std::unique_ptr<proto::Endpoint> protocol_;
   Address address_;
   std::vector<int> descriptors_;

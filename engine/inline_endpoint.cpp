@@ -46,18 +46,18 @@ Status InlineEndpoint::connect(std::span<const std::byte> address, PeerId& peer)
   return status;
 }
 
-template <class Request, class Submit>
-Status InlineEndpoint::post(Request& request, Submit submit) {
+template <class Submit>
+Status InlineEndpoint::post(OperationId& name, Submit submit) {
   const Time now = monotonic_now();
   // Without a free name the operation can't be accepted. Other errors of the call are still
   // reported first.
   const bool may_begin = names_.any_free();
-  request.operation = may_begin ? names_.take() : kNoOperation;
+  name = may_begin ? names_.take() : kNoOperation;
   const Status status = submit(now);
   if (status == Status::ok) {
     loop_.wake_at(now, now);
   } else if (may_begin) {
-    names_.give(request.operation);
+    names_.give(name);
   }
   return status;
 }
@@ -66,7 +66,7 @@ Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) 
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
   proto::SendRequest asked = to_protocol(request);
-  const Status status = post(asked, [&](Time now) { return body_->send(now, asked); });
+  const Status status = post(asked.operation, [&](Time now) { return body_->send(now, asked); });
   if (status == Status::ok) operation = asked.operation;
   return status;
 }
@@ -77,7 +77,7 @@ Status InlineEndpoint::inject(const SendRequest& request) {
     return Status::invalid_argument;
   }
   proto::SendRequest asked = to_protocol(request);
-  return post(asked, [&](Time now) {
+  return post(asked.operation, [&](Time now) {
     if (asked.operation == kNoOperation) return body_->protocol().send(now, asked);
     const std::uint32_t index = index_of(asked.operation);
     asked.data = injected_.copy(index, asked.data, asked.bytes);
@@ -103,7 +103,7 @@ Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& 
 
 Status InlineEndpoint::receive(proto::ReceiveRequest request, OperationId& operation) {
   const Status status =
-      post(request, [&](Time now) { return body_->protocol().receive(now, request); });
+      post(request.operation, [&](Time now) { return body_->protocol().receive(now, request); });
   if (status == Status::ok) operation = request.operation;
   return status;
 }
@@ -128,6 +128,62 @@ Status InlineEndpoint::put_back(MessageId message) {
   const Status status = body_->protocol().put_back(now, message);
   loop_.wake_at(now, now);
   return status;
+}
+
+Status InlineEndpoint::expose(const ExposeRequest& request, RegionId& region) {
+  return is_closed() ? Status::endpoint_closed : body_->expose(request, region);
+}
+
+Status InlineEndpoint::region_key(RegionId region, RegionKey& key) const {
+  return body_.is_here() ? body_->protocol().region_key(region, key) : Status::endpoint_closed;
+}
+
+Status InlineEndpoint::region_stats(RegionId region, RegionStats& stats) const {
+  return body_.is_here() ? body_->protocol().region_stats(region, stats) : Status::endpoint_closed;
+}
+
+Status InlineEndpoint::withdraw(RegionId region, std::uint64_t user_data, OperationId& operation) {
+  if (is_closed()) return Status::endpoint_closed;
+  OperationId name = kNoOperation;
+  const Status status = post(
+      name, [&](Time now) { return body_->protocol().withdraw(now, region, name, user_data); });
+  if (status == Status::ok) operation = name;
+  return status;
+}
+
+template <class Request, class Submit>
+Status InlineEndpoint::post_one_sided(const Request& request, OperationId& operation,
+                                      Submit submit) {
+  if (is_closed()) return Status::endpoint_closed;
+  if (!names_own_channel(request)) return Status::invalid_argument;
+  OperationId name = kNoOperation;
+  const Status status = post(name, [&](Time now) { return submit(now, name); });
+  if (status == Status::ok) operation = name;
+  return status;
+}
+
+Status InlineEndpoint::write(const WriteRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation, [&](Time now, OperationId name) {
+    return body_->write(now, name, request);
+  });
+}
+
+Status InlineEndpoint::read(const ReadRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation, [&](Time now, OperationId name) {
+    return body_->protocol().read(now, name, request);
+  });
+}
+
+Status InlineEndpoint::atomic(const AtomicRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation, [&](Time now, OperationId name) {
+    return body_->protocol().atomic(now, name, request);
+  });
+}
+
+Status InlineEndpoint::flush_channel(const FlushRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation, [&](Time now, OperationId name) {
+    return body_->protocol().flush_channel(now, name, request);
+  });
 }
 
 Status InlineEndpoint::cancel(OperationId operation) {
@@ -197,7 +253,7 @@ std::size_t InlineEndpoint::take_completions(std::span<Completion> completions) 
     }
     if (count < room.size()) break;
   }
-  return kept;
+  return kept + body_->protocol().poll_notices(completions.subspan(kept));
 }
 
 TurnResult InlineEndpoint::progress(Time now) {

@@ -48,6 +48,15 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   [[nodiscard]] Status receive_claimed(MessageId message, const ClaimedRequest& request,
                                        OperationId& operation) override;
   [[nodiscard]] Status put_back(MessageId message) override;
+  [[nodiscard]] Status expose(const ExposeRequest& request, RegionId& region) override;
+  [[nodiscard]] Status region_key(RegionId region, RegionKey& key) const override;
+  [[nodiscard]] Status region_stats(RegionId region, RegionStats& stats) const override;
+  [[nodiscard]] Status withdraw(RegionId region, std::uint64_t user_data,
+                                OperationId& operation) override;
+  [[nodiscard]] Status write(const WriteRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status read(const ReadRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status atomic(const AtomicRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status flush_channel(const FlushRequest& request, OperationId& operation) override;
   [[nodiscard]] Status cancel(OperationId operation) override;
   void flush() override;
   std::size_t poll(std::span<Completion> completions) override;
@@ -71,8 +80,12 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   // True for the caller if the endpoint has been closed, or belongs to another process.
   [[nodiscard]] bool is_closed() const { return closing_ || !body_.is_here(); }
   // Takes a name for the operation and submits it to the protocol.
+  template <class Submit>
+  [[nodiscard]] Status post(OperationId& name, Submit submit);
+  // The same for a one-sided operation, by submit(now, name).
   template <class Request, class Submit>
-  [[nodiscard]] Status post(Request& request, Submit submit);
+  [[nodiscard]] Status post_one_sided(const Request& request, OperationId& operation,
+                                      Submit submit);
   [[nodiscard]] Status receive(proto::ReceiveRequest request, OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {

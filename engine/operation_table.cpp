@@ -5,6 +5,20 @@
 
 namespace hawser::engine {
 
+PeerId OperationSlot::target() const {
+  return std::visit(
+      []<class Asked>(const Asked& asked) {
+        if constexpr (std::is_same_v<Asked, proto::SendRequest>) {
+          return asked.peer;
+        } else if constexpr (requires { asked.request.peer; }) {
+          return asked.request.peer;
+        } else {
+          return kAnyPeer;
+        }
+      },
+      request);
+}
+
 OperationTable::OperationTable(std::size_t max_operations)
     : slots_(max_operations), free_(max_operations, WordRing::Consumers::many) {
   for (std::uint64_t index = 0; index < max_operations; ++index) {

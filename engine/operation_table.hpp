@@ -15,15 +15,35 @@
 
 #include "engine/operation_id.hpp"
 #include "engine/word_ring.hpp"
-#include "hawser/types.hpp"
+#include "hawser/one_sided.hpp"
 #include "proto/endpoint.hpp"
 
 namespace hawser::engine {
 
+// A one-sided operation on its way to the engine thread.
+template <class Request>
+struct OneSided {
+  OperationId operation = kNoOperation;
+  Request request{};
+};
+
+// The call has withdrawn the region; the completion is to come.
+struct Withdrawing {
+  OperationId operation = kNoOperation;
+};
+
 struct OperationSlot {
   std::uint32_t generation = 0;  // changes with each use of the index
   bool finished = false;         // the final status is known; `released` may still be to come
-  std::variant<proto::SendRequest, proto::ReceiveRequest> request;
+  std::variant<proto::SendRequest, proto::ReceiveRequest, OneSided<WriteRequest>,
+               OneSided<ReadRequest>, OneSided<AtomicRequest>, OneSided<FlushRequest>, Withdrawing>
+      request;
+
+  [[nodiscard]] OperationId operation() const {
+    return std::visit([](const auto& asked) { return asked.operation; }, request);
+  }
+  // The peer that a send or a one-sided operation goes to; kAnyPeer: it is neither.
+  [[nodiscard]] PeerId target() const;
 };
 
 class OperationTable {

@@ -24,16 +24,6 @@ namespace {
 // Entries of the command ring beyond one per operation: for calls in progress.
 constexpr std::size_t kCallRoom = 256;
 constexpr std::size_t kEvents = 1024;
-constexpr std::size_t kBatch = 64;
-
-// A command is the index of an operation, marked by its lowest bit, or the address of a Call.
-constexpr std::uint64_t kOperationMark = 1;
-std::uint64_t command_for(OperationId operation) {
-  return std::uint64_t{index_of(operation)} << 1 | kOperationMark;
-}
-
-// A value that is neither a peer nor kAnyPeer.
-constexpr PeerId kNobody{0xfffffffeu};
 
 }  // namespace
 
@@ -49,7 +39,7 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       known_(std::make_unique<std::atomic<PeerId>[]>(settings.tunables.max_peers)),
       waiting_(settings.tunables.max_peers, settings.tunables.max_operations),
       // An operation whose buffer is released late has a second completion.
-      completions_(2 * settings.tunables.max_operations),
+      completions_(2 * settings.tunables.max_operations + kNotices),
       idle_(settings.tunables),
       events_(kEvents) {
   for (std::size_t i = 0; i < settings.tunables.max_peers; ++i) known_[i] = kNobody;
@@ -101,18 +91,22 @@ Status ThreadedEndpoint::connect(std::span<const std::byte> address, PeerId& pee
   return status;
 }
 
+Status ThreadedEndpoint::admit(PeerId peer, OperationSlot*& slot, OperationId& operation) {
+  if (!is_known(peer)) return Status::unknown_peer;
+  slot = operations_.take(operation);
+  if (slot == nullptr) return Status::again;
+  if (admission_.admit(peer)) return Status::ok;
+  const std::uint64_t index = index_of(operation);
+  operations_.give(std::span(&index, 1));
+  return Status::again;
+}
+
 Status ThreadedEndpoint::admit(const SendRequest& request, OperationSlot*& slot) {
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
-  if (!is_known(request.peer)) return Status::unknown_peer;
   OperationId name = kNoOperation;
-  slot = operations_.take(name);
-  if (slot == nullptr) return Status::again;
-  if (!admission_.admit(request.peer)) {
-    const std::uint64_t index = index_of(name);
-    operations_.give(std::span(&index, 1));
-    return Status::again;
-  }
+  const Status status = admit(request.peer, slot, name);
+  if (status != Status::ok) return status;
   proto::SendRequest& asked = slot->request.emplace<proto::SendRequest>(to_protocol(request));
   asked.operation = name;
   return Status::ok;
@@ -158,7 +152,7 @@ Status ThreadedEndpoint::post(proto::ReceiveRequest request, OperationId& operat
 }
 
 Status ThreadedEndpoint::post(OperationId operation) {
-  const bool pushed = commands_.push(command_for(operation));
+  const bool pushed = commands_.push(std::uint64_t{index_of(operation)} << 1 | kOperationMark);
   HAWSER_ASSERT(pushed, "every operation has its entry");
   thread_.ring();
   return Status::ok;
@@ -194,6 +188,74 @@ Status ThreadedEndpoint::put_back(MessageId message) {
   Status status = Status::ok;
   on_engine_thread([&](Time now) { status = body_->protocol().put_back(now, message); });
   return status;
+}
+
+Status ThreadedEndpoint::expose(const ExposeRequest& request, RegionId& region) {
+  if (is_closed()) return Status::endpoint_closed;
+  Status status = Status::ok;
+  on_engine_thread([&](Time) { status = body_->expose(request, region); });
+  return status;
+}
+
+Status ThreadedEndpoint::region_key(RegionId region, RegionKey& key) const {
+  if (!body_.is_here()) return Status::endpoint_closed;
+  Status status = Status::ok;
+  on_engine_thread([&](Time) { status = body_->protocol().region_key(region, key); });
+  return status;
+}
+
+Status ThreadedEndpoint::region_stats(RegionId region, RegionStats& stats) const {
+  if (!body_.is_here()) return Status::endpoint_closed;
+  Status status = Status::ok;
+  on_engine_thread([&](Time) { status = body_->protocol().region_stats(region, stats); });
+  return status;
+}
+
+// The region is withdrawn when this returns.
+Status ThreadedEndpoint::withdraw(RegionId region, std::uint64_t user_data,
+                                  OperationId& operation) {
+  if (is_closed()) return Status::endpoint_closed;
+  OperationId name = kNoOperation;
+  OperationSlot* const slot = operations_.take(name);
+  if (slot == nullptr) return Status::again;
+  slot->request = Withdrawing{name};
+  Status status = Status::ok;
+  on_engine_thread(
+      [&](Time now) { status = body_->protocol().withdraw(now, region, name, user_data); });
+  if (status == Status::ok) {
+    operation = name;
+  } else {
+    const std::uint64_t index = index_of(name);
+    operations_.give(std::span(&index, 1));
+  }
+  return status;
+}
+
+template <class Request>
+Status ThreadedEndpoint::post_one_sided(const Request& request, OperationId& operation) {
+  if (is_closed()) return Status::endpoint_closed;
+  if (!names_own_channel(request) || !proto::can_be_executed(request))
+    return Status::invalid_argument;
+  OperationSlot* slot = nullptr;
+  OperationId name = kNoOperation;
+  const Status status = admit(request.peer, slot, name);
+  if (status != Status::ok) return status;
+  slot->request = OneSided<Request>{name, request};
+  operation = name;
+  return post(operation);
+}
+
+Status ThreadedEndpoint::write(const WriteRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation);
+}
+Status ThreadedEndpoint::read(const ReadRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation);
+}
+Status ThreadedEndpoint::atomic(const AtomicRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation);
+}
+Status ThreadedEndpoint::flush_channel(const FlushRequest& request, OperationId& operation) {
+  return post_one_sided(request, operation);
 }
 
 Status ThreadedEndpoint::cancel(OperationId operation) {
@@ -241,8 +303,10 @@ std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions
   const std::size_t count = completions_.pop(completions.data(), completions.size());
   std::array<std::uint64_t, kBatch> indices;
   std::size_t finished = 0;
+  std::uint64_t notices = 0;
   for (Completion& completion : completions.first(count)) {
-    if (!completion.released) continue;
+    if (completion.kind == OperationKind::notice) ++notices;
+    if (completion.kind == OperationKind::notice || !completion.released) continue;
     const std::uint32_t index = index_of(completion.operation);
     if (injected_.holds(index)) {
       injected_.forget(index);
@@ -255,6 +319,10 @@ std::size_t ThreadedEndpoint::take_completions(std::span<Completion> completions
     }
   }
   operations_.give(std::span(indices).first(finished));
+  if (notices > 0) {
+    notices_taken_.fetch_add(notices, std::memory_order_seq_cst);
+    if (notices_wait_.exchange(false, std::memory_order_seq_cst)) thread_.ring();
+  }
   return count;
 }
 
@@ -357,174 +425,6 @@ std::size_t ThreadedEndpoint::poll_events(std::span<Event> events) {
 void ThreadedEndpoint::inject_fault(std::size_t nic, std::string_view spec) {
   body_->post_fault(nic, spec);
   thread_.ring();
-}
-
-// ---- the engine thread
-
-TurnResult ThreadedEndpoint::serve(Time now) {
-  const bool commanded = execute_commands(now);
-  TurnResult result;
-  if (!body_->protocol().is_through()) result = body_->progress(now);
-  const bool retried = waiting_.retry([&](std::uint32_t index) { return try_send(index, now); });
-  const bool delivered = deliver();
-  if (delivered) consumer_bell_.ring();
-  if (body_->protocol().closed() && !closed_told_) {
-    closed_told_ = true;
-    // No turn reads the NICs any more. Late packets would keep their descriptors readable.
-    thread_.ignore(body_->descriptors());
-    const std::lock_guard lock(calls_mutex_);
-    closed_ = true;
-    calls_changed_->notify_all();
-  }
-  result.progressed |= commanded || retried || delivered;
-  return result;
-}
-
-bool ThreadedEndpoint::has_commands() const {
-  if (!commands_.empty()) return true;
-  // Only a turn applies faults.
-  return body_->has_posted_faults() && !body_->protocol().is_through();
-}
-
-bool ThreadedEndpoint::execute_commands(Time now) {
-  std::array<std::uint64_t, kBatch> commands;
-  std::uint64_t left = body_->tunables().command_budget;
-  bool any = false;
-  while (left > 0) {
-    const std::size_t count =
-        commands_.pop(std::span(commands).first(std::min<std::size_t>(left, commands.size())));
-    if (count == 0) break;
-    any = true;
-    left -= count;
-    for (const std::uint64_t command : std::span(commands).first(count)) {
-      if ((command & kOperationMark) != 0) {
-        execute(static_cast<std::uint32_t>(command >> 1), now);
-      } else {
-        auto* const call = reinterpret_cast<Call*>(command);
-        call->run(call->context, now);
-        const std::lock_guard lock(calls_mutex_);
-        call->done = true;
-        calls_changed_->notify_all();
-      }
-    }
-  }
-  return any;
-}
-
-void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
-  OperationSlot& slot = operations_.at(index);
-  if (const auto* receive = std::get_if<proto::ReceiveRequest>(&slot.request)) {
-    const Status status = body_->protocol().receive(now, *receive);
-    if (status != Status::ok) refuse(slot, status);
-    return;
-  }
-  const PeerId peer = std::get<proto::SendRequest>(slot.request).peer;
-  if (waiting_.waits(peer) || !try_send(index, now)) waiting_.push(peer, index);
-}
-
-// A send that waits here has no message number yet, so the receiver need not hear of the
-// cancellation.
-Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
-  const Status status = body_->protocol().cancel(now, operation);
-  const std::uint32_t index = index_of(operation);
-  if (index >= operations_.capacity() || !waiting_.holds(index)) return status;
-  OperationSlot& slot = operations_.at(index);
-  if (std::get<proto::SendRequest>(slot.request).operation != operation) return status;
-  waiting_.remove(index);
-  refuse(slot, Status::cancelled);
-  return Status::ok;
-}
-
-// Returns false if the send has to wait.
-bool ThreadedEndpoint::try_send(std::uint32_t index, Time now) {
-  OperationSlot& slot = operations_.at(index);
-  const auto& request = std::get<proto::SendRequest>(slot.request);
-  // The memory of injected sends is the endpoint's own, which the cache need not learn.
-  const Status status =
-      injected_.holds(index) ? body_->protocol().send(now, request) : body_->send(now, request);
-  if (status == Status::again) return false;
-  if (status != Status::ok) refuse(slot, status);
-  return true;
-}
-
-// The protocol refuses an operation that the call has already accepted. The status therefore comes
-// as its completion.
-void ThreadedEndpoint::refuse(OperationSlot& slot, Status status) {
-  Completion completion;
-  completion.status = status;
-  std::visit(
-      [&](const auto& request) {
-        completion.operation = request.operation;
-        completion.user_data = request.options.user_data;
-        completion.channel = request.channel;
-        completion.peer = request.peer;
-        completion.tag = request.tag;
-      },
-      slot.request);
-  if (std::holds_alternative<proto::ReceiveRequest>(slot.request)) {
-    completion.kind = OperationKind::receive;
-  } else {
-    completion.message_bytes = std::get<proto::SendRequest>(slot.request).bytes;
-  }
-  refused_ = true;
-  deliver(completion);
-}
-
-bool ThreadedEndpoint::deliver() {
-  bool any = std::exchange(refused_, false);
-  // Events come first: a program that sees an operation fail then finds why its peer did. Events
-  // that don't fit here stay in the protocol's own bounded queue.
-  std::array<Event, kBatch> events;
-  const std::size_t room = std::min(events.size(), events_.write_available());
-  std::size_t count = body_->protocol().poll_events(std::span(events).first(room));
-  any = any || count > 0;
-  for (const Event& event : std::span(events).first(count)) {
-    if (event.kind == Event::Kind::peer_established) set_known(event.peer, true);
-    const bool pushed = events_.push(event);
-    HAWSER_ASSERT(pushed);
-  }
-  std::array<Completion, kBatch> completions;
-  while ((count = body_->protocol().poll_completions(completions)) > 0) {
-    for (const Completion& completion : std::span(completions).first(count)) deliver(completion);
-    any = true;
-  }
-  return any;
-}
-
-void ThreadedEndpoint::deliver(const Completion& completion) {
-  OperationSlot& slot = operations_.at(index_of(completion.operation));
-  if (!slot.finished) {
-    slot.finished = true;
-    if (const auto* send = std::get_if<proto::SendRequest>(&slot.request)) {
-      admission_.finish(send->peer);
-    }
-  }
-  const std::uint32_t index = index_of(completion.operation);
-  if (injected_.holds(index) && !InjectedSends::is_told(completion)) {
-    if (completion.released) {
-      injected_.forget(index);
-      const std::uint64_t free = index;
-      operations_.give(std::span(&free, 1));
-    }
-    return;
-  }
-  // A caller may answer a peer whose message it has received, even before the peer's event has
-  // found room.
-  if (completion.kind == OperationKind::receive &&
-      (completion.status == Status::ok || completion.status == Status::truncated)) {
-    set_known(completion.peer, true);
-  }
-  const bool pushed = completions_.push(completion);
-  HAWSER_ASSERT(pushed, "every operation has its places");
-}
-
-// Runs on the engine thread. A late completion or event may name a peer whose place belongs to
-// another by now.
-void ThreadedEndpoint::set_known(PeerId peer, bool known) {
-  if (known && !body_->protocol().knows(peer)) return;
-  std::atomic<PeerId>& there = known_[peer_place(peer)];
-  const bool is_there = there.load(std::memory_order_relaxed) == peer;
-  if (is_there != known) there.store(known ? peer : kNobody, std::memory_order_relaxed);
 }
 
 }  // namespace hawser::engine

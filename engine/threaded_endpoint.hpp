@@ -55,6 +55,15 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] Status receive_claimed(MessageId message, const ClaimedRequest& request,
                                        OperationId& operation) override;
   [[nodiscard]] Status put_back(MessageId message) override;
+  [[nodiscard]] Status expose(const ExposeRequest& request, RegionId& region) override;
+  [[nodiscard]] Status region_key(RegionId region, RegionKey& key) const override;
+  [[nodiscard]] Status region_stats(RegionId region, RegionStats& stats) const override;
+  [[nodiscard]] Status withdraw(RegionId region, std::uint64_t user_data,
+                                OperationId& operation) override;
+  [[nodiscard]] Status write(const WriteRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status read(const ReadRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status atomic(const AtomicRequest& request, OperationId& operation) override;
+  [[nodiscard]] Status flush_channel(const FlushRequest& request, OperationId& operation) override;
   [[nodiscard]] Status cancel(OperationId operation) override;
   void flush() override {}  // engine threads send by themselves
   std::size_t poll(std::span<Completion> completions) override;
@@ -75,6 +84,13 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void release_memory(RegistrationId registration) override;
 
  private:
+  static constexpr std::size_t kBatch = 64;
+  // Notices on their way to the program. Others wait in the protocol, and then peers repeat theirs.
+  static constexpr std::size_t kNotices = 1024;
+  // A command is the index of an operation, marked by its lowest bit, or the address of a Call.
+  static constexpr std::uint64_t kOperationMark = 1;
+  static constexpr PeerId kNobody{0xfffffffeu};  // neither a peer nor kAnyPeer
+
   // A call that an application thread waits for. It lies on that thread's stack.
   struct Call {
     void (*run)(void* context, proto::Time now) = nullptr;
@@ -87,8 +103,11 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   void on_engine_thread(Function function) const;
   [[nodiscard]] auto there() const;
   void carry(Call& call) const;
-  // Takes a slot for a send, and its place in the limit of its peer.
+  // Takes a slot for an operation to a peer, and its place in the limit of that peer.
+  [[nodiscard]] Status admit(PeerId peer, OperationSlot*& slot, OperationId& operation);
   [[nodiscard]] Status admit(const SendRequest& request, OperationSlot*& slot);
+  template <class Request>
+  [[nodiscard]] Status post_one_sided(const Request& request, OperationId& operation);
   [[nodiscard]] Status post(OperationId operation);
   [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
   // True for the caller if the endpoint is closing, or belongs to another process.
@@ -125,8 +144,10 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] bool execute_commands(proto::Time now);
   void execute(std::uint32_t index, proto::Time now);
   [[nodiscard]] bool try_send(std::uint32_t index, proto::Time now);
+  [[nodiscard]] Status submit(std::uint32_t index, const OperationSlot& slot, proto::Time now);
   [[nodiscard]] Status cancel(OperationId operation, proto::Time now);
   [[nodiscard]] bool deliver();
+  [[nodiscard]] bool deliver_notices();
   void deliver(const Completion& completion);
   void refuse(OperationSlot& slot, Status status);
   void set_known(PeerId peer, bool known);
@@ -147,7 +168,10 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   bool closed_told_ = false;
 
   boost::lockfree::spsc_queue<Completion> completions_;
-  IdleClock idle_;  // of the thread that waits
+  std::uint64_t notices_delivered_ = 0;  // the engine thread's
+  std::atomic<std::uint64_t> notices_taken_{0};
+  std::atomic<bool> notices_wait_{false};  // in the protocol, for a place in `completions_`
+  IdleClock idle_;                         // of the thread that waits
   mutable Doorbell consumer_bell_;
   mutable std::atomic<bool> descriptor_used_{false};
   std::mutex events_mutex_;  // serialises threads that poll events

@@ -12,6 +12,7 @@
 #include <span>
 
 #include "hawser/events.hpp"
+#include "hawser/one_sided.hpp"
 #include "hawser/stats.hpp"
 #include "hawser/status.hpp"
 #include "hawser/trace.hpp"
@@ -20,7 +21,6 @@
 #include "proto/base/time.hpp"
 #include "proto/nic.hpp"
 #include "proto/options.hpp"
-#include "proto/region/access.hpp"
 #include "proto/region/placement.hpp"
 
 namespace hawser::proto {
@@ -61,59 +61,18 @@ struct ReceiveRequest {
   MessageId claimed = kNoMessage;  // takes this message; peer, channel, tag, mask mean nothing
 };
 
-// A word at a peer that changes once a write is placed.
-struct SignalRequest {
-  RegionKey key{};
-  std::uint64_t offset = 0;
-  WordOperation operation{};  // add or store
-};
-
-struct WriteRequest {
-  OperationId operation = kNoOperation;
-  PeerId peer = kAnyPeer;
-  std::uint16_t channel = 0;
-  RegionKey key{};
-  std::uint64_t offset = 0;
-  const std::byte* data = nullptr;
-  std::uint64_t bytes = 0;
-  std::uint64_t user_data = 0;
-  bool readable = true;  // as in SendRequest
-  bool strong = false;   // after all that was posted before it on its channel
-  bool notifies = false;
-  std::uint64_t immediate = 0;  // of the notice
-  const SignalRequest* signal = nullptr;
-};
-
-struct ReadRequest {
-  OperationId operation = kNoOperation;
-  PeerId peer = kAnyPeer;
-  std::uint16_t channel = 0;
-  RegionKey key{};
-  std::uint64_t offset = 0;
-  std::byte* data = nullptr;
-  std::uint64_t bytes = 0;
-  std::uint64_t user_data = 0;
-  bool strong = false;
-};
-
-struct AtomicRequest {
-  OperationId operation = kNoOperation;
-  PeerId peer = kAnyPeer;
-  std::uint16_t channel = 0;
-  RegionKey key{};
-  std::uint64_t offset = 0;
-  WordOperation word{};
-  bool fetches = false;  // the completion's `immediate` is the word as it was
-  bool strong = false;
-  std::uint64_t user_data = 0;
-};
-
 // The report of a turn.
 struct TurnResult {
   bool progressed = false;  // something was received, sent or completed: turn again at once
   Time wake_at = kNever;    // without packets or calls, nothing will be due before this moment
   bool warns = false;       // last_warning() has something that should be known
 };
+
+// Whether the arguments of a one-sided operation can be right, whatever the state of the endpoint.
+[[nodiscard]] bool can_be_executed(const WriteRequest& request);
+[[nodiscard]] bool can_be_executed(const ReadRequest& request);
+[[nodiscard]] bool can_be_executed(const AtomicRequest& request);
+[[nodiscard]] inline bool can_be_executed(const FlushRequest&) { return true; }
 
 struct Owners;
 
@@ -145,20 +104,22 @@ class Endpoint {
 
   // One-sided operations (docs/internals/one_sided.md). The memory stays the caller's, and stays
   // exposed until the withdrawal completes. `placement` outlives that.
-  [[nodiscard]] Status expose(std::byte* data, std::uint64_t bytes, RegionAccess rights,
-                              Placement& placement, RegionId& region);
-  [[nodiscard]] Status key(RegionId region, RegionKey& key) const;
+  [[nodiscard]] Status expose(const ExposeRequest& request, Placement& placement, RegionId& region);
+  [[nodiscard]] Status region_key(RegionId region, RegionKey& key) const;
+  [[nodiscard]] Status region_stats(RegionId region, RegionStats& stats) const;
   [[nodiscard]] Status withdraw(Time now, RegionId region, OperationId operation,
                                 std::uint64_t user_data);
-  // These answer `again` while the session is not READY.
-  [[nodiscard]] Status write(Time now, const WriteRequest& request);
-  [[nodiscard]] Status read(Time now, const ReadRequest& request);
-  [[nodiscard]] Status atomic(Time now, const AtomicRequest& request);
+  // These answer `again` while the session is not READY. `readable`: as in SendRequest.
+  [[nodiscard]] Status write(Time now, OperationId operation, const WriteRequest& request,
+                             bool readable = true);
+  [[nodiscard]] Status read(Time now, OperationId operation, const ReadRequest& request);
+  [[nodiscard]] Status atomic(Time now, OperationId operation, const AtomicRequest& request);
   // Completes when all that was posted before on the channel has ended: with predecessor_failed if
   // one of these failed since the last flush.
-  [[nodiscard]] Status flush(Time now, PeerId peer, std::uint16_t channel, OperationId operation,
-                             std::uint64_t user_data);
-  std::size_t poll_notices(std::span<WriteNotice> notices);
+  [[nodiscard]] Status flush_channel(Time now, OperationId operation, const FlushRequest& request);
+  // Completions of kind `notice`.
+  [[nodiscard]] bool has_notices() const;
+  std::size_t poll_notices(std::span<Completion> notices);
 
   // Starts closing: lingers, then tells the peers. After 1.5 close_timeout at most, every operation
   // has ended; time during which this end was away does not count. `closed` is true once no NIC

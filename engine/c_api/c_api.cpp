@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C API, hawser.h, over engine.hpp. It only converts values and turns exceptions into statuses.
-// c_api_inside.cpp has statistics, events and traces.
+// c_api_one_sided.cpp has one-sided operations, c_api_inside.cpp statistics, events and traces.
 #include "engine/c_api/c_api.hpp"
 
 #include <algorithm>
@@ -12,6 +12,17 @@
 
 #include "hawser/faults.hpp"
 
+template <>
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_send_request> = 72;
+template <>
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_receive_request> = 72;
+template <>
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_probe_request> = 32;
+template <>
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_claimed_request> = 48;
+template <>
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_dmabuf_range> = 40;
+
 namespace {
 
 using hawser::Status;
@@ -20,26 +31,30 @@ using hawser::c_api::copy_text;
 using hawser::c_api::guarded;
 using hawser::c_api::kBatch;
 using hawser::c_api::same;
+using hawser::c_api::take;
 
-static_assert(same(Status::ok, HAWSER_OK) && same(Status::again, HAWSER_AGAIN) &&
-              same(Status::invalid_argument, HAWSER_INVALID_ARGUMENT) &&
-              same(Status::unknown_peer, HAWSER_UNKNOWN_PEER) &&
-              same(Status::unknown_operation, HAWSER_UNKNOWN_OPERATION) &&
-              same(Status::too_late, HAWSER_TOO_LATE) &&
-              same(Status::truncated, HAWSER_TRUNCATED) &&
-              same(Status::cancelled, HAWSER_CANCELLED) &&
-              same(Status::peer_unreachable, HAWSER_PEER_UNREACHABLE) &&
-              same(Status::peer_timeout, HAWSER_PEER_TIMEOUT) &&
-              same(Status::peer_restarted, HAWSER_PEER_RESTARTED) &&
-              same(Status::peer_closed, HAWSER_PEER_CLOSED) &&
-              same(Status::endpoint_closed, HAWSER_ENDPOINT_CLOSED) &&
-              same(Status::unsupported, HAWSER_UNSUPPORTED) &&
-              same(Status::nic_error, HAWSER_NIC_ERROR) &&
-              same(Status::store_full, HAWSER_STORE_FULL) && same(Status::in_use, HAWSER_IN_USE) &&
-              same(Status::overlapping, HAWSER_OVERLAPPING) &&
-              same(Status::too_large, HAWSER_TOO_LARGE) &&
-              same(Status::lock_limit, HAWSER_LOCK_LIMIT) &&
-              same(Status::no_route, HAWSER_NO_ROUTE) && same(Status::peer_full, HAWSER_PEER_FULL));
+static_assert(
+    same(Status::ok, HAWSER_OK) && same(Status::again, HAWSER_AGAIN) &&
+    same(Status::invalid_argument, HAWSER_INVALID_ARGUMENT) &&
+    same(Status::unknown_peer, HAWSER_UNKNOWN_PEER) &&
+    same(Status::unknown_operation, HAWSER_UNKNOWN_OPERATION) &&
+    same(Status::too_late, HAWSER_TOO_LATE) && same(Status::truncated, HAWSER_TRUNCATED) &&
+    same(Status::cancelled, HAWSER_CANCELLED) &&
+    same(Status::peer_unreachable, HAWSER_PEER_UNREACHABLE) &&
+    same(Status::peer_timeout, HAWSER_PEER_TIMEOUT) &&
+    same(Status::peer_restarted, HAWSER_PEER_RESTARTED) &&
+    same(Status::peer_closed, HAWSER_PEER_CLOSED) &&
+    same(Status::endpoint_closed, HAWSER_ENDPOINT_CLOSED) &&
+    same(Status::unsupported, HAWSER_UNSUPPORTED) && same(Status::nic_error, HAWSER_NIC_ERROR) &&
+    same(Status::store_full, HAWSER_STORE_FULL) && same(Status::in_use, HAWSER_IN_USE) &&
+    same(Status::overlapping, HAWSER_OVERLAPPING) && same(Status::too_large, HAWSER_TOO_LARGE) &&
+    same(Status::lock_limit, HAWSER_LOCK_LIMIT) && same(Status::no_route, HAWSER_NO_ROUTE) &&
+    same(Status::peer_full, HAWSER_PEER_FULL) &&
+    same(Status::access_denied, HAWSER_ACCESS_DENIED) &&
+    same(Status::stale_region, HAWSER_STALE_REGION) &&
+    same(Status::region_withdrawn, HAWSER_REGION_WITHDRAWN) &&
+    same(Status::misaligned, HAWSER_MISALIGNED) &&
+    same(Status::predecessor_failed, HAWSER_PREDECESSOR_FAILED));
 static_assert(same(hawser::Level::accepted, HAWSER_ACCEPTED) &&
               same(hawser::Level::delivered, HAWSER_DELIVERED));
 static_assert(same(hawser::Collective::none, HAWSER_NO_COLLECTIVE) &&
@@ -50,7 +65,13 @@ static_assert(same(hawser::Collective::none, HAWSER_NO_COLLECTIVE) &&
               same(hawser::Collective::broadcast, HAWSER_BROADCAST) &&
               same(hawser::Collective::barrier, HAWSER_BARRIER));
 static_assert(same(hawser::OperationKind::send, HAWSER_SEND) &&
-              same(hawser::OperationKind::receive, HAWSER_RECEIVE));
+              same(hawser::OperationKind::receive, HAWSER_RECEIVE) &&
+              same(hawser::OperationKind::write, HAWSER_WRITE) &&
+              same(hawser::OperationKind::read, HAWSER_READ) &&
+              same(hawser::OperationKind::atomic, HAWSER_ATOMIC) &&
+              same(hawser::OperationKind::flush, HAWSER_FLUSH) &&
+              same(hawser::OperationKind::withdraw, HAWSER_WITHDRAW) &&
+              same(hawser::OperationKind::notice, HAWSER_NOTICE));
 static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               static_cast<std::uint64_t>(hawser::kNoOperation) == HAWSER_NO_OPERATION &&
               static_cast<std::uint64_t>(hawser::kNoMessage) == HAWSER_NO_MESSAGE &&
@@ -58,37 +79,9 @@ static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES);
 // The sizes are part of the ABI.
 static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32);
-// The sizes of structs that callers fill in, when HAWSER_ABI_VERSION became 3. Later fields come
-// after them, so a caller's struct is never shorter.
-template <class Struct>
-constexpr std::size_t kFirstSize = sizeof(std::size_t);
-template <>
-constexpr std::size_t kFirstSize<hawser_send_request> = 72;
-template <>
-constexpr std::size_t kFirstSize<hawser_receive_request> = 72;
-template <>
-constexpr std::size_t kFirstSize<hawser_probe_request> = 32;
-template <>
-constexpr std::size_t kFirstSize<hawser_claimed_request> = 48;
-template <>
-constexpr std::size_t kFirstSize<hawser_dmabuf_range> = 40;
 static_assert(sizeof(hawser_send_request) == 72 && sizeof(hawser_receive_request) == 72 &&
               sizeof(hawser_probe_request) == 32 && sizeof(hawser_claimed_request) == 48 &&
               sizeof(hawser_dmabuf_range) == 40);
-
-// Copies a caller's struct into this library's version of it. Fields that an older caller lacks
-// become 0. Returns false for a newer caller, which may ask for something unknown here, and for a
-// size that no version had.
-template <class Struct>
-bool take(const Struct* given, Struct& taken) {
-  taken = Struct{};
-  if (given == nullptr) return true;
-  std::size_t size = 0;
-  std::memcpy(&size, given, sizeof size);
-  if (size < kFirstSize<Struct> || size > sizeof taken) return false;
-  std::memcpy(&taken, given, size);
-  return true;
-}
 
 hawser::Hint hint_of(const hawser_hint& hint) {
   return {.group = hint.group,
@@ -167,6 +160,7 @@ hawser_completion completion_of(const hawser::Completion& from) {
   to.status = code(from.status);
   to.released = from.released ? 1 : 0;
   to.outcome_unknown = from.outcome_unknown ? 1 : 0;
+  to.executed = from.executed ? 1 : 0;
   return to;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -37,6 +38,25 @@ namespace hawser::c_api {
 template <class Enum>
 constexpr bool same(Enum value, int number) {
   return static_cast<int>(value) == number;
+}
+
+// The sizes of structs that callers fill in, when HAWSER_ABI_VERSION became 3, or when they were
+// added. Later fields come after them, so a caller's struct is never shorter.
+template <class Struct>
+constexpr std::size_t kFirstSize = sizeof(std::size_t);
+
+// Copies a caller's struct into this library's version of it. Fields that an older caller lacks
+// become 0. Returns false for a newer caller, which may ask for something unknown here, and for a
+// size that no version had.
+template <class Struct>
+bool take(const Struct* given, Struct& taken) {
+  taken = Struct{};
+  if (given == nullptr) return true;
+  std::size_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < kFirstSize<Struct> || size > sizeof taken) return false;
+  std::memcpy(&taken, given, size);
+  return true;
 }
 
 constexpr hawser_status code(Status status) { return static_cast<hawser_status>(status); }

@@ -31,6 +31,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hawser/one_sided.hpp"
 #include "hawser/stats.hpp"
 #include "hawser/status.hpp"
 #include "hawser/trace.hpp"
@@ -170,6 +171,77 @@ class Endpoint {
   //   `ok`: the name is used up.
   //   `unknown_operation`: as above.
   [[nodiscard]] virtual Status put_back(MessageId message) = 0;
+
+  // Exposes memory to peers that get its key. The memory stays the caller's. It must stay mapped
+  // until its withdrawal has completed, or the endpoint is destroyed. The same memory may be
+  // exposed more than once.
+  //   `ok`: `region` is set.
+  //   `again`: 65536 regions are exposed.
+  //   `invalid_argument`: null, 0 bytes, above kMaxMessageBytes, no access or an unknown one, or
+  //     some of it lies in a registered dma-buf.
+  //   `endpoint_closed`: this endpoint is closing.
+  [[nodiscard]] virtual Status expose(const ExposeRequest& request, RegionId& region) = 0;
+  // Gets the key by which peers reach a region.
+  //   `ok`: `key` is set.
+  //   `unknown_operation`: no such region, or it is withdrawn.
+  [[nodiscard]] virtual Status region_key(RegionId region, RegionKey& key) const = 0;
+  // What sessions that failed have left in a region: writes whose peer died or restarted before all
+  // was placed. A notice of each, with the session's status, comes too if it finds room.
+  //   `ok`: `stats` is set.
+  //   `unknown_operation`: no such region, or it is withdrawn.
+  [[nodiscard]] virtual Status region_stats(RegionId region, RegionStats& stats) const = 0;
+  // Withdraws a region. Operations of peers that are under way end with region_withdrawn, later
+  // ones with access_denied.
+  //   `ok`: no operation writes to the memory or computes on it any more. The completion of
+  //     `operation` says that no NIC reads it either; `user_data` comes back in it.
+  //   `again`: max_operations is reached.
+  //   `unknown_operation`: no such region, or it is withdrawn.
+  //   `endpoint_closed`: this endpoint is closing, and its end withdraws all regions.
+  [[nodiscard]] virtual Status withdraw(RegionId region, std::uint64_t user_data,
+                                        OperationId& operation) = 0;
+
+  // Copies bytes into a peer's memory (hawser/one_sided.hpp). It completes when all are placed, and
+  // its signal is executed. The peer may refuse: access_denied, region_withdrawn, misaligned,
+  // unsupported and predecessor_failed come as the completion, and end this operation alone. A
+  // cancellation comes too late.
+  //   `ok`: the engine owns the bytes, which must not change, until the completion.
+  //   Any other status: nothing was taken.
+  //   `again`: max_operations or max_messages_per_peer is reached. Inline also: the session is not
+  //     established yet, or too many strong operations or channels are waiting.
+  //   `invalid_argument`: `data` is null and `bytes` is not 0, the range is not within the key's
+  //     region, the signal is neither an add nor a store of 4 or 8 bytes, or the channel is not the
+  //     owner's. Also if the write takes more than 2^28 packets, or only a part of it lies in a
+  //     registered dma-buf. With engine threads the completion reports these two.
+  //   `stale_region`: the key is of an earlier process of this peer, or of another endpoint. With
+  //     engine threads the completion may report it.
+  //   `unsupported`: the peer's library has no one-sided operations. With engine threads the
+  //     completion may report it.
+  //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: it can't be
+  //     executed. With engine threads the completion may report it.
+  [[nodiscard]] virtual Status write(const WriteRequest& request, OperationId& operation) = 0;
+  // Copies bytes out of a peer's memory. It completes when all are here, or is refused as a write
+  // is.
+  //   `ok`: the engine owns the buffer and may write to it until the completion.
+  //   `again`, `invalid_argument`, `stale_region`, `unsupported`, `unknown_peer`,
+  //     `endpoint_closed`, or the status with which the session ended: as write.
+  [[nodiscard]] virtual Status read(const ReadRequest& request, OperationId& operation) = 0;
+  // Computes on a word of a peer's memory. It completes when that was executed, or is refused as a
+  // write is.
+  //   `ok`: the completion will say how it ended, and which word it fetched.
+  //   `invalid_argument`: the word is not 4 or 8 bytes wide, the operation is unknown, the word is
+  //     not within the key's region, or the channel is not the owner's.
+  //   `again`, `stale_region`, `unsupported`, `unknown_peer`, `endpoint_closed`, or the status with
+  //     which the session ended: as write.
+  [[nodiscard]] virtual Status atomic(const AtomicRequest& request, OperationId& operation) = 0;
+  // Completes when all one-sided operations have ended that were posted before it to the peer on
+  // the channel: with `ok`, or with predecessor_failed if one of them has failed since the last
+  // flush. Until then, strong operations behind a failure fail with that status too.
+  //   `ok`: the completion will come.
+  //   `invalid_argument`: the channel is not the owner's.
+  //   `again`, `unknown_peer`, `endpoint_closed`, or the status with which the session ended: as
+  //     write.
+  [[nodiscard]] virtual Status flush_channel(const FlushRequest& request,
+                                             OperationId& operation) = 0;
 
   // Asks to cancel an operation. Its completion always comes, and until then the engine owns the
   // buffer. A receive that no message has matched is cancelled at once. For a send the receiver

@@ -42,11 +42,13 @@ typedef uint32_t hawser_peer;
 typedef uint64_t hawser_operation;
 typedef uint64_t hawser_message; /* a claimed message */
 typedef uint64_t hawser_registration;
+typedef uint64_t hawser_region; /* exposed memory */
 
 #define HAWSER_ANY_PEER UINT32_MAX
 #define HAWSER_NO_OPERATION UINT64_MAX
 #define HAWSER_NO_MESSAGE UINT64_MAX
 #define HAWSER_NO_REGISTRATION UINT64_MAX
+#define HAWSER_NO_REGION UINT64_MAX
 #define HAWSER_MAX_MESSAGE_BYTES ((UINT64_C(1) << 40) - 1)
 #define HAWSER_MAX_ADDRESS_BYTES 2048u
 
@@ -73,7 +75,12 @@ enum {
   HAWSER_TOO_LARGE,
   HAWSER_LOCK_LIMIT,
   HAWSER_NO_ROUTE,
-  HAWSER_PEER_FULL
+  HAWSER_PEER_FULL,
+  HAWSER_ACCESS_DENIED,
+  HAWSER_STALE_REGION,
+  HAWSER_REGION_WITHDRAWN,
+  HAWSER_MISALIGNED,
+  HAWSER_PREDECESSOR_FAILED
 };
 /* "ok", "again", ...; "?" for other values. */
 const char* hawser_status_name(hawser_status status);
@@ -177,7 +184,16 @@ typedef struct hawser_claimed_request {
 } hawser_claimed_request;
 
 typedef uint8_t hawser_operation_kind;
-enum { HAWSER_SEND = 0, HAWSER_RECEIVE };
+enum {
+  HAWSER_SEND = 0,
+  HAWSER_RECEIVE,
+  HAWSER_WRITE,
+  HAWSER_READ,
+  HAWSER_ATOMIC,
+  HAWSER_FLUSH,
+  HAWSER_WITHDRAW,
+  HAWSER_NOTICE /* no operation: a peer's write was placed, and tells so */
+};
 
 typedef struct hawser_completion {
   hawser_operation operation;
@@ -192,7 +208,8 @@ typedef struct hawser_completion {
   hawser_status status;
   uint8_t released; /* 0: a second completion will return the bytes */
   uint8_t outcome_unknown;
-  uint8_t reserved[14];
+  uint8_t executed;
+  uint8_t reserved[13];
 } hawser_completion;
 
 typedef struct hawser_envelope {
@@ -572,3 +589,5 @@ hawser_status hawser_endpoint_verdicts(const hawser_endpoint* endpoint, hawser_v
 #ifdef __cplusplus
 }
 #endif
+
+#include "hawser/one_sided.h"

@@ -144,30 +144,22 @@ struct ClaimedRequest {
   Hint hint{};
 };
 
-// Memory that this endpoint has exposed to its peers.
-enum class RegionId : std::uint64_t {};
-
-// A key lets a peer reach exposed memory. It has 32 bytes; pass it by any means. Whoever has it has
-// the region's rights. Its fields mean something only to the endpoint that made it, except `bytes`,
-// which is the length of the region.
-struct RegionKey {
-  std::uint32_t region = 0;
-  std::uint32_t generation = 0;
-  std::uint64_t secret = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t process = 0;
-};
-
 enum class OperationKind : std::uint8_t {
   send,
   receive,
-  // One-sided.
+  // One-sided (hawser/one_sided.hpp).
   write,
   read,
   atomic,
   flush,
   withdraw,
+  notice,  // no operation: a peer's write was placed in a region of this endpoint, and tells so
 };
+
+// What became of an operation. Of a notice: `operation` is kNoOperation, `user_data` is that of the
+// region, `tag` is the offset in the region, and `bytes`, `channel` and `immediate` are the
+// write's. If `status` is not ok, the write's session has ended with that status, and only a part
+// of its bytes was placed: such a notice comes even of a write that doesn't ask for one.
 
 struct Completion {
   OperationId operation = kNoOperation;
@@ -180,17 +172,18 @@ struct Completion {
   // operation, equal but for this field, then returns them. A send that ended well (or was
   // cancelled) has one completion, which comes when both are true.
   bool released = true;
-  // True: this send failed with its session and may have arrived. False: it surely has not arrived
-  // (not all of it had left), or its status says what became of it.
+  // True: this send or one-sided operation failed with its session and may have arrived, or a part
+  // of it. False: it surely has not arrived (not all of it had left), or its status or `executed`
+  // says what became of it.
   bool outcome_unknown = false;
-  // True: this one-sided operation was executed, whatever its status. If that is a failure of the
-  // session, only what it would have fetched is lost.
+  // True: this one-sided operation was executed. If its status is a failure of the session, only
+  // what it would have fetched is lost.
   bool executed = false;
   PeerId peer = kAnyPeer;           // of a wildcard receive that ended unmatched: kAnyPeer
   std::uint64_t tag = 0;            // the message's own tag
   std::uint64_t bytes = 0;          // placed in the buffer (receive) or sent (send)
   std::uint64_t message_bytes = 0;  // the message's length at its sender
-  std::uint64_t immediate = 0;      // the sender's
+  std::uint64_t immediate = 0;      // the sender's; of an atomic that fetches, the word before
 };
 
 // The result of `probe`: the oldest unmatched message that matches the arguments.

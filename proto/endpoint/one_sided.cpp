@@ -14,12 +14,11 @@ std::uint64_t process_of(std::uint64_t endpoint_id, std::uint64_t epoch) {
 }
 
 bool is_word(const WordOperation& word) {
-  return (word.width == 4 || word.width == 8) &&
-         word.operation <= wire::AtomicOperation::max_unsigned;
+  return (word.width == 4 || word.width == 8) && word.operation <= AtomicOperation::max_unsigned;
 }
 bool is_signal(const WordOperation& word) {
-  return is_word(word) && (word.operation == wire::AtomicOperation::add ||
-                           word.operation == wire::AtomicOperation::store);
+  return is_word(word) &&
+         (word.operation == AtomicOperation::add || word.operation == AtomicOperation::store);
 }
 
 bool lies_within(const RegionKey& key, std::uint64_t offset, std::uint64_t bytes) {
@@ -42,11 +41,9 @@ wire::OperandsPart operands_of(const WordOperation& word) {
   return {word.operand, word.compare, word.operation, word.width, {}};
 }
 
-wire::SignalPart signal_of(const SignalRequest& request) {
-  return {request.key.region,        request.key.generation,
-          request.key.secret,        request.offset,
-          request.operation.operand, request.operation.operation,
-          request.operation.width,   {}};
+wire::SignalPart signal_of(const Signal& signal) {
+  return {signal.key.region,   signal.key.generation, signal.key.secret, signal.offset,
+          signal.word.operand, signal.word.operation, signal.word.width, {}};
 }
 
 // Makes the checks that all of these calls need. Ok: `peer` takes the operation.
@@ -99,26 +96,50 @@ Status start(Owners& owners, Peer& peer, OutgoingMessage& message, bool strong) 
 
 }  // namespace
 
-Status Endpoint::expose(std::byte* data, std::uint64_t bytes, RegionAccess rights,
-                        Placement& placement, RegionId& region) {
+bool can_be_executed(const WriteRequest& request) {
+  const bool has_bytes = request.data != nullptr || request.bytes == 0;
+  if (!has_bytes || !lies_within(request.key, request.offset, request.bytes)) return false;
+  if (!request.signal) return true;
+  const Signal& signal = *request.signal;
+  return is_signal(signal.word) && lies_within(signal.key, signal.offset, signal.word.width);
+}
+
+bool can_be_executed(const ReadRequest& request) {
+  return (request.data != nullptr || request.bytes == 0) &&
+         lies_within(request.key, request.offset, request.bytes);
+}
+
+bool can_be_executed(const AtomicRequest& request) {
+  return is_word(request.word) && lies_within(request.key, request.offset, request.word.width);
+}
+
+Status Endpoint::expose(const ExposeRequest& request, Placement& placement, RegionId& region) {
   Owners& owners = *owners_;
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  if (data == nullptr || bytes == 0 || bytes > kMaxMessageBytes || rights == RegionAccess::none) {
+  if (request.data == nullptr || request.bytes == 0 || request.bytes > kMaxMessageBytes ||
+      request.access == RegionAccess::none || !allows(RegionAccess::all, request.access)) {
     return Status::invalid_argument;
   }
   const std::uint64_t secret = owners.sessions.region_secret(++owners.exposed);
-  const auto id = owners.regions.expose(data, bytes, rights, secret, placement);
+  const auto id = owners.regions.expose(request, secret, placement);
   if (!id) return Status::again;
   region = name_of(*id);
   return Status::ok;
 }
 
-Status Endpoint::key(RegionId region, RegionKey& key) const {
+Status Endpoint::region_key(RegionId region, RegionKey& key) const {
   const SlabId id = slab_id(region);
   const Region* const found = owners_->regions.find(id);
-  if (found == nullptr) return Status::invalid_argument;
+  if (found == nullptr) return Status::unknown_operation;
   key = {id.index, id.generation, found->secret, found->bytes,
          process_of(owners_->endpoint_id, owners_->epoch)};
+  return Status::ok;
+}
+
+Status Endpoint::region_stats(RegionId region, RegionStats& stats) const {
+  const Region* const found = owners_->regions.find(slab_id(region));
+  if (found == nullptr) return Status::unknown_operation;
+  stats = found->left;
   return Status::ok;
 }
 
@@ -127,7 +148,7 @@ Status Endpoint::withdraw(Time now, RegionId region, OperationId operation,
   Owners& owners = *owners_;
   owners.turn.call(now);
   const SlabId id = slab_id(region);
-  if (owners.regions.find(id) == nullptr) return Status::invalid_argument;
+  if (owners.regions.find(id) == nullptr) return Status::unknown_operation;
   if (!owners.turn.operations.is_free(operation)) return without_slot(operation);
   owners.turn.operations.begin(operation, OperationKind::withdraw, kNoIndex, owners.turn.now());
   const Withdrawal withdrawal{operation, user_data};
@@ -140,36 +161,30 @@ Status Endpoint::withdraw(Time now, RegionId region, OperationId operation,
   return Status::ok;
 }
 
-Status Endpoint::write(Time now, const WriteRequest& request) {
+Status Endpoint::write(Time now, OperationId operation, const WriteRequest& request,
+                       bool readable) {
   Owners& owners = *owners_;
   owners.turn.call(now);
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  if ((request.data == nullptr && request.bytes > 0) ||
-      !lies_within(request.key, request.offset, request.bytes) ||
-      (request.signal != nullptr && (!is_signal(request.signal->operation) ||
-                                     !lies_within(request.signal->key, request.signal->offset,
-                                                  request.signal->operation.width)))) {
-    return Status::invalid_argument;
-  }
+  if (!can_be_executed(request)) return Status::invalid_argument;
   Peer* peer = nullptr;
-  const Status status =
-      admit(owners, request.peer, request.operation, request.bytes, request.key, peer);
+  const Status status = admit(owners, request.peer, operation, request.bytes, request.key, peer);
   if (status != Status::ok) return status;
-  if (request.signal != nullptr && request.signal->key.process != request.key.process)
+  if (request.signal && request.signal->key.process != request.key.process)
     return Status::stale_region;
   const Made made =
-      make(owners, *peer, SendKind::write, request.operation, request.channel, request.user_data);
+      make(owners, *peer, SendKind::write, operation, request.channel, request.user_data);
   if (made.operation == nullptr) return Status::again;
-  made.message->data = request.data;
+  made.message->data = static_cast<const std::byte*>(request.data);
   made.message->bytes = request.bytes;
-  made.message->readable = request.readable;
+  made.message->readable = readable;
   wire::TargetPart& target = made.operation->target;
   target = target_of(request.key, request.offset, request.bytes, request.channel);
   if (request.notifies) {
     target.flags |= wire::kTargetNotifies;
     target.note = request.immediate;
   }
-  if (request.signal != nullptr) {
+  if (request.signal) {
     target.flags |= wire::kTargetSignals;
     made.operation->signal = signal_of(*request.signal);
   }
@@ -178,54 +193,49 @@ Status Endpoint::write(Time now, const WriteRequest& request) {
   return started;
 }
 
-Status Endpoint::read(Time now, const ReadRequest& request) {
+Status Endpoint::read(Time now, OperationId operation, const ReadRequest& request) {
   Owners& owners = *owners_;
   owners.turn.call(now);
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  if ((request.data == nullptr && request.bytes > 0) ||
-      !lies_within(request.key, request.offset, request.bytes)) {
-    return Status::invalid_argument;
-  }
+  if (!can_be_executed(request)) return Status::invalid_argument;
   Peer* peer = nullptr;
-  const Status status =
-      admit(owners, request.peer, request.operation, request.bytes, request.key, peer);
+  const Status status = admit(owners, request.peer, operation, request.bytes, request.key, peer);
   if (status != Status::ok) return status;
   const Made made =
-      make(owners, *peer, SendKind::read, request.operation, request.channel, request.user_data);
+      make(owners, *peer, SendKind::read, operation, request.channel, request.user_data);
   if (made.operation == nullptr) return Status::again;
   made.operation->target = target_of(request.key, request.offset, request.bytes, request.channel);
-  made.operation->into = request.data;
+  made.operation->into = static_cast<std::byte*>(request.data);
   owners.outgoing.await_reply(*peer, *made.operation);
   called_to_send_ = true;
   return start(owners, *peer, *made.message, request.strong);
 }
 
-Status Endpoint::flush(Time now, PeerId to, std::uint16_t channel, OperationId operation,
-                       std::uint64_t user_data) {
+Status Endpoint::flush_channel(Time now, OperationId operation, const FlushRequest& request) {
   Owners& owners = *owners_;
   owners.turn.call(now);
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  Peer* const peer = owners.used_peer(to);
+  Peer* const peer = owners.used_peer(request.peer);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->session.state == SessionState::failed) return peer->session.failure;
   owners.sessions.want_session(*peer);
   if (peer->session.state != SessionState::ready) return Status::again;
   if (!owners.turn.operations.is_free(operation)) return without_slot(operation);
-  const Made made = make(owners, *peer, SendKind::flush, operation, channel, user_data);
+  const Made made =
+      make(owners, *peer, SendKind::flush, operation, request.channel, request.user_data);
   return made.operation == nullptr ? Status::again : start(owners, *peer, *made.message, true);
 }
 
-Status Endpoint::atomic(Time now, const AtomicRequest& request) {
+Status Endpoint::atomic(Time now, OperationId operation, const AtomicRequest& request) {
   Owners& owners = *owners_;
   owners.turn.call(now);
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  if (!is_word(request.word) || !lies_within(request.key, request.offset, request.word.width))
-    return Status::invalid_argument;
+  if (!can_be_executed(request)) return Status::invalid_argument;
   Peer* peer = nullptr;
-  const Status status = admit(owners, request.peer, request.operation, 0, request.key, peer);
+  const Status status = admit(owners, request.peer, operation, 0, request.key, peer);
   if (status != Status::ok) return status;
   const Made made =
-      make(owners, *peer, SendKind::atomic, request.operation, request.channel, request.user_data);
+      make(owners, *peer, SendKind::atomic, operation, request.channel, request.user_data);
   if (made.operation == nullptr) return Status::again;
   wire::TargetPart& target = made.operation->target;
   target = target_of(request.key, request.offset, request.word.width, request.channel);
@@ -238,7 +248,9 @@ Status Endpoint::atomic(Time now, const AtomicRequest& request) {
   return start(owners, *peer, *made.message, request.strong);
 }
 
-std::size_t Endpoint::poll_notices(std::span<WriteNotice> notices) {
+bool Endpoint::has_notices() const { return owners_->incoming.has_notices(); }
+
+std::size_t Endpoint::poll_notices(std::span<Completion> notices) {
   return owners_->incoming.poll_notices(notices);
 }
 

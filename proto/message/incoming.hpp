@@ -99,7 +99,8 @@ class Incoming {
   void count_arrival(std::uint64_t bytes) { grants_.budget.on_arrival(bytes); }
 
   // Moves notices of writes to the caller; returns how many.
-  std::size_t poll_notices(std::span<WriteNotice> notices);
+  [[nodiscard]] bool has_notices() const { return !notices_.empty(); }
+  std::size_t poll_notices(std::span<Completion> notices);
 
   // ---- receives
   // The oldest message held that a receive with these arguments would get, or null.
@@ -178,7 +179,8 @@ class Incoming {
   void long_is_whole(IncomingMessage& message);
   void end_long(IncomingMessage& message, wire::MessageStatus status);
   [[nodiscard]] bool has_place_for_notice(const wire::TargetPart& target) const;
-  void notify(const Peer& peer, const wire::TargetPart& target);
+  void notify(const Peer& peer, const wire::TargetPart& target, Status status);
+  void leave_unfinished(const IncomingMessage& message, Status status);
 
   // ---- eager.cpp
   [[nodiscard]] bool take_eager(Peer& peer, const wire::PacketView& packet);
@@ -241,7 +243,7 @@ class Incoming {
   Slab<IncomingMessage> messages_;
   static constexpr std::uint32_t kMostLongWrites = 1024;  // and long replies, of all peers
   Slab<LongWrite> long_writes_;
-  Ring<WriteNotice> notices_;
+  Ring<Completion> notices_;
   HostPlacement host_;  // the buffers of this end's reads
   BlockPool bitmap_blocks_;
   Matching matching_;

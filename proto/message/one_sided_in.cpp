@@ -134,7 +134,7 @@ MessageStatus Incoming::finish_write(Peer& peer, const wire::TargetPart& target,
     }
   }
   if ((target.flags & wire::kTargetNotifies) != 0 && status == MessageStatus::delivered)
-    notify(peer, target);
+    notify(peer, target, Status::ok);
   return status;
 }
 
@@ -305,17 +305,32 @@ bool Incoming::has_place_for_notice(const wire::TargetPart& target) const {
   return (target.flags & wire::kTargetNotifies) == 0 || !notices_.full();
 }
 
-void Incoming::notify(const Peer& peer, const wire::TargetPart& target) {
-  notices_.put({.peer = peers_.id_of(peer),
-                .channel = target.channel,
-                .immediate = target.note,
-                .region = name_of({target.region, target.generation}),
-                .offset = target.offset,
-                .bytes = target.length()});
+void Incoming::notify(const Peer& peer, const wire::TargetPart& target, Status status) {
+  const Region* const region = regions_.find({target.region, target.generation});
+  Completion notice;
+  notice.kind = OperationKind::notice;
+  notice.status = status;
+  notice.outcome_unknown = status != Status::ok;
+  notice.user_data = region == nullptr ? 0 : region->user_data;  // withdrawn by now
+  notice.peer = peers_.id_of(peer);
+  notice.channel = target.channel;
+  notice.tag = target.offset;
+  notice.bytes = notice.message_bytes = target.length();
+  notice.immediate = target.note;
+  notices_.put(notice);
   turn_.progress();
 }
 
-std::size_t Incoming::poll_notices(std::span<WriteNotice> notices) {
+// The session of a long write has ended. Its region keeps that for certain; the notice needs room.
+void Incoming::leave_unfinished(const IncomingMessage& message, Status status) {
+  const wire::TargetPart& target = long_writes_.at(message.long_write).target;
+  const SlabId region{target.region, target.generation};
+  if (regions_.still_granted(region) == nullptr) return;
+  regions_.note_unfinished(region, target.offset, target.length());
+  if (!notices_.full()) notify(peers_.at(message.peer), target, status);
+}
+
+std::size_t Incoming::poll_notices(std::span<Completion> notices) {
   std::size_t n = 0;
   while (n < notices.size() && !notices_.empty()) notices[n++] = notices_.pop();
   return n;

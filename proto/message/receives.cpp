@@ -206,6 +206,7 @@ void Incoming::end_session(Peer& peer, Status status, bool drops_whole) {
       IncomingMessage& message = messages_.at(*entry);
       if (message.matched) {
         if (message.one_sided == OneSided::none) complete_receive(message, status);
+        if (message.one_sided == OneSided::write) leave_unfinished(message, status);
         --peer.receives.open;
       } else if (message.processed && (!message.claimed || message.arrived.complete())) {
         continue;  // held by the matching, or by the caller

@@ -10,8 +10,6 @@ namespace hawser::proto {
 
 namespace {
 
-using wire::AtomicOperation;
-
 // Replaces the word by a function of it, and returns the word as it was.
 template <class Word, class Function>
 Word replace(std::atomic_ref<Word> word, Function function) {

@@ -8,17 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "proto/wire/layout.hpp"
+#include "hawser/one_sided.hpp"
 
 namespace hawser::proto {
-
-// An atomic on one word of memory.
-struct WordOperation {
-  wire::AtomicOperation operation{};
-  std::uint8_t width = 8;  // bytes: 4 or 8
-  std::uint64_t operand = 0;
-  std::uint64_t compare = 0;  // of compare_and_swap
-};
 
 class Placement {
  public:

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/region/regions.hpp"
 
+#include <algorithm>
+
 #include "proto/base/assert.hpp"
 
 namespace hawser::proto {
 
-std::optional<SlabId> Regions::expose(std::byte* data, std::uint64_t bytes, RegionAccess rights,
-                                      std::uint64_t secret, Placement& placement) {
-  HAWSER_ASSERT(data != nullptr && secret != 0);
+std::optional<SlabId> Regions::expose(const ExposeRequest& request, std::uint64_t secret,
+                                      Placement& placement) {
+  HAWSER_ASSERT(request.data != nullptr && secret != 0);
   SlabId id;
   Region* const region = regions_.try_allocate(id);
   if (region == nullptr) return std::nullopt;
-  region->data = data;
-  region->bytes = bytes;
+  region->data = static_cast<std::byte*>(request.data);
+  region->bytes = request.bytes;
   region->secret = secret;
+  region->user_data = request.user_data;
   region->placement = &placement;
-  region->rights = rights;
+  region->rights = request.access;
   return id;
 }
 
@@ -50,6 +53,15 @@ Reach Regions::check_word(const Claimed& claimed) {
   if (!reach.is_granted() || reinterpret_cast<std::uintptr_t>(reach.at) % claimed.bytes == 0)
     return reach;
   return {.denial = wire::MessageStatus::misaligned};
+}
+
+void Regions::note_unfinished(SlabId id, std::uint64_t offset, std::uint64_t bytes) {
+  Region* const region = regions_.get(id);
+  if (region == nullptr) return;
+  RegionStats& left = region->left;
+  const bool is_first = left.unfinished_writes++ == 0;
+  left.unfinished_from = is_first ? offset : std::min(left.unfinished_from, offset);
+  left.unfinished_to = std::max(left.unfinished_to, offset + bytes);
 }
 
 Placement* Regions::still_granted(SlabId id) const {

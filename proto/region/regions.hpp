@@ -13,9 +13,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "hawser/types.hpp"
+#include "hawser/one_sided.hpp"
 #include "proto/base/slab.hpp"
-#include "proto/region/access.hpp"
 #include "proto/region/placement.hpp"
 #include "proto/wire/packet.hpp"
 
@@ -33,11 +32,13 @@ struct Region {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   std::uint64_t secret = 0;
+  std::uint64_t user_data = 0;  // its owner's, for notices
   Placement* placement = nullptr;
   Withdrawal withdrawal{};    // completes with the last reader
   std::uint32_t readers = 0;  // replies that NICs may still read from it
   RegionAccess rights = RegionAccess::none;
   bool withdrawn = false;
+  RegionStats left{};  // by sessions that failed
 };
 
 // The part of a region that a packet may touch.
@@ -80,8 +81,7 @@ class Regions {
 
   // ---- its owner
   // Nothing if all are in use. `secret` is never 0, and no peer can guess it.
-  [[nodiscard]] std::optional<SlabId> expose(std::byte* data, std::uint64_t bytes,
-                                             RegionAccess rights, std::uint64_t secret,
+  [[nodiscard]] std::optional<SlabId> expose(const ExposeRequest& request, std::uint64_t secret,
                                              Placement& placement);
   // Null: there is no such region, or it is withdrawn.
   [[nodiscard]] const Region* find(SlabId id) const;
@@ -94,6 +94,9 @@ class Regions {
   [[nodiscard]] Reach check_word(const Claimed& claimed);
   // The region's placement, for an operation that `check` granted earlier. Null: it is withdrawn.
   [[nodiscard]] Placement* still_granted(SlabId id) const;
+
+  // A write that was granted, and has placed a part of its bytes, will not be finished.
+  void note_unfinished(SlabId id, std::uint64_t offset, std::uint64_t bytes);
 
   // ---- replies that NICs read out of it
   void begin_reading(SlabId id) { ++regions_.at(id.index).readers; }

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "hawser/one_sided.hpp"
 #include "proto/nic.hpp"
 
 namespace hawser::proto::wire {
@@ -83,21 +84,7 @@ inline constexpr std::uint8_t kTargetNotifies = 4;   // WRITE: the note is for t
 inline constexpr std::uint8_t kTargetSignals = 8;    // WRITE: a signal header follows
 inline constexpr std::uint8_t kTargetFetches = 16;   // ATOMIC: the word from before is awaited
 
-// An atomic does this with the word in memory and its operands.
-enum class AtomicOperation : std::uint8_t {
-  load = 0,
-  store = 1,
-  swap = 2,
-  compare_and_swap = 3,
-  add = 4,
-  bit_and = 5,
-  bit_or = 6,
-  bit_xor = 7,
-  min_signed = 8,
-  max_signed = 9,
-  min_unsigned = 10,
-  max_unsigned = 11,
-};
+using hawser::AtomicOperation;
 
 enum class MessageStatus : std::uint8_t {
   accepted = 1,

@@ -348,7 +348,7 @@ TEST_CASE("CApi__names_statuses") {
     CHECK((hawser_is_peer_failure(code) != 0) == is_peer_failure(static_cast<Status>(status)));
   }
   CHECK(std::string(hawser_status_name(HAWSER_STORE_FULL)) == "store_full");
-  CHECK(std::string(hawser_status_name(HAWSER_PEER_FULL + 1)) == "?");
+  CHECK(std::string(hawser_status_name(HAWSER_PREDECESSOR_FAILED + 1)) == "?");
 }
 
 }  // namespace

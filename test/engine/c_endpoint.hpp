@@ -91,6 +91,104 @@ class CEndpoint final : public EndpointDouble {
   [[nodiscard]] Status put_back(MessageId message) override {
     return status_of(hawser_put_back(&handle_, static_cast<hawser_message>(message)));
   }
+  [[nodiscard]] Status expose(const ExposeRequest& request, RegionId& region) override {
+    const hawser_expose_request asked{.struct_size = sizeof asked,
+                                      .data = request.data,
+                                      .bytes = request.bytes,
+                                      .user_data = request.user_data,
+                                      .access = static_cast<hawser_region_access>(request.access),
+                                      .reserved = {}};
+    hawser_region name = HAWSER_NO_REGION;
+    const Status status = status_of(hawser_expose(&handle_, &asked, &name));
+    if (status == Status::ok) region = RegionId{name};
+    return status;
+  }
+  [[nodiscard]] Status region_key(RegionId region, RegionKey& key) const override {
+    hawser_region_key made{};
+    const Status status =
+        status_of(hawser_endpoint_region_key(&handle_, static_cast<hawser_region>(region), &made));
+    if (status == Status::ok)
+      key = {made.region, made.generation, made.secret, made.bytes, made.process};
+    return status;
+  }
+  [[nodiscard]] Status region_stats(RegionId region, RegionStats& stats) const override {
+    hawser_region_stats found{};
+    const Status status = status_of(
+        hawser_endpoint_region_stats(&handle_, static_cast<hawser_region>(region), &found));
+    if (status == Status::ok)
+      stats = {found.unfinished_writes, found.unfinished_from, found.unfinished_to};
+    return status;
+  }
+  [[nodiscard]] Status withdraw(RegionId region, std::uint64_t user_data,
+                                OperationId& operation) override {
+    return named(operation, [&](hawser_operation& name) {
+      return hawser_withdraw(&handle_, static_cast<hawser_region>(region), user_data, &name);
+    });
+  }
+  [[nodiscard]] Status write(const WriteRequest& request, OperationId& operation) override {
+    hawser_signal signal{};
+    if (request.signal) {
+      signal = {.key = key_of(request.signal->key),
+                .offset = request.signal->offset,
+                .word = word_of(request.signal->word)};
+    }
+    const hawser_write_request asked{.struct_size = sizeof asked,
+                                     .key = key_of(request.key),
+                                     .offset = request.offset,
+                                     .data = request.data,
+                                     .bytes = request.bytes,
+                                     .signal = request.signal ? &signal : nullptr,
+                                     .immediate = request.immediate,
+                                     .user_data = request.user_data,
+                                     .peer = static_cast<hawser_peer>(request.peer),
+                                     .channel = request.channel,
+                                     .owner = static_cast<hawser_channel_owner>(request.owner),
+                                     .notifies = request.notifies,
+                                     .strong = request.strong,
+                                     .reserved = {}};
+    return named(operation,
+                 [&](hawser_operation& name) { return hawser_write(&handle_, &asked, &name); });
+  }
+  [[nodiscard]] Status read(const ReadRequest& request, OperationId& operation) override {
+    const hawser_read_request asked{.struct_size = sizeof asked,
+                                    .key = key_of(request.key),
+                                    .offset = request.offset,
+                                    .data = request.data,
+                                    .bytes = request.bytes,
+                                    .user_data = request.user_data,
+                                    .peer = static_cast<hawser_peer>(request.peer),
+                                    .channel = request.channel,
+                                    .owner = static_cast<hawser_channel_owner>(request.owner),
+                                    .strong = request.strong};
+    return named(operation,
+                 [&](hawser_operation& name) { return hawser_read(&handle_, &asked, &name); });
+  }
+  [[nodiscard]] Status atomic(const AtomicRequest& request, OperationId& operation) override {
+    const hawser_atomic_request asked{.struct_size = sizeof asked,
+                                      .key = key_of(request.key),
+                                      .offset = request.offset,
+                                      .word = word_of(request.word),
+                                      .user_data = request.user_data,
+                                      .peer = static_cast<hawser_peer>(request.peer),
+                                      .channel = request.channel,
+                                      .owner = static_cast<hawser_channel_owner>(request.owner),
+                                      .fetches = request.fetches,
+                                      .strong = request.strong,
+                                      .reserved = {}};
+    return named(operation,
+                 [&](hawser_operation& name) { return hawser_atomic(&handle_, &asked, &name); });
+  }
+  [[nodiscard]] Status flush_channel(const FlushRequest& request, OperationId& operation) override {
+    const hawser_flush_request asked{.struct_size = sizeof asked,
+                                     .user_data = request.user_data,
+                                     .peer = static_cast<hawser_peer>(request.peer),
+                                     .channel = request.channel,
+                                     .owner = static_cast<hawser_channel_owner>(request.owner),
+                                     .reserved = {}};
+    return named(operation, [&](hawser_operation& name) {
+      return hawser_flush_channel(&handle_, &asked, &name);
+    });
+  }
   [[nodiscard]] Status cancel(OperationId operation) override {
     return status_of(hawser_cancel(&handle_, static_cast<hawser_operation>(operation)));
   }
@@ -148,6 +246,16 @@ class CEndpoint final : public EndpointDouble {
   static constexpr std::size_t kTextBytes = 400;
 
   static Status status_of(hawser_status status) { return static_cast<Status>(status); }
+  static hawser_region_key key_of(const RegionKey& key) {
+    return {key.region, key.generation, key.secret, key.bytes, key.process};
+  }
+  static hawser_word_operation word_of(const WordOperation& word) {
+    return {.operand = word.operand,
+            .compare = word.compare,
+            .operation = static_cast<hawser_atomic_operation>(word.operation),
+            .width = word.width,
+            .reserved = {}};
+  }
   static hawser_hint hint_of(const Hint& hint) {
     return {.group = hint.group,
             .members = hint.members,
@@ -219,6 +327,7 @@ class CEndpoint final : public EndpointDouble {
                         .channel = from.channel,
                         .released = from.released != 0,
                         .outcome_unknown = from.outcome_unknown != 0,
+                        .executed = from.executed != 0,
                         .peer = PeerId{from.peer},
                         .tag = from.tag,
                         .bytes = from.bytes,

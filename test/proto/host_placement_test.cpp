@@ -12,8 +12,6 @@
 namespace hawser::proto {
 namespace {
 
-using wire::AtomicOperation;
-
 constexpr auto kOperations = std::to_array<AtomicOperation>(
     {AtomicOperation::load, AtomicOperation::store, AtomicOperation::swap,
      AtomicOperation::compare_and_swap, AtomicOperation::add, AtomicOperation::bit_and,

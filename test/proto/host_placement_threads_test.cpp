@@ -12,8 +12,6 @@
 namespace hawser::proto {
 namespace {
 
-using wire::AtomicOperation;
-
 // Each value is fetched once, so no increment was lost and none was done twice.
 TEST_CASE("HostPlacement__two_threads_that_add_lose_nothing") {
   constexpr std::uint64_t kEach = 20000;

@@ -14,7 +14,7 @@ namespace {
 using wire::MessageStatus;
 
 constexpr std::uint64_t kSecret = 0x1234567890abcdef;
-constexpr RegionAccess kAll = RegionAccess::write | RegionAccess::read | RegionAccess::atomic;
+constexpr RegionAccess kAll = RegionAccess::all;
 constexpr Withdrawal kWithdrawal{OperationId{77}, 5};
 
 struct Scene {
@@ -23,7 +23,8 @@ struct Scene {
   Regions regions{2};
 
   SlabId expose(RegionAccess rights = kAll, std::size_t bytes = 64) {
-    const auto id = regions.expose(memory.data(), bytes, rights, kSecret, placement);
+    const auto id = regions.expose({.data = memory.data(), .bytes = bytes, .access = rights},
+                                   kSecret, placement);
     REQUIRE(id);
     return *id;
   }
@@ -108,13 +109,15 @@ TEST_CASE("Regions__a_word_is_aligned_where_it_lies") {
     }
   }
   // The memory counts, and not the offset.
-  const auto odd = at.regions.expose(at.memory.data() + 4, 16, kAll, kSecret, at.placement);
+  const auto odd = at.regions.expose({.data = at.memory.data() + 4, .bytes = 16, .access = kAll},
+                                     kSecret, at.placement);
   REQUIRE_FALSE(odd);  // there is no place for a third
 }
 
 TEST_CASE("Regions__a_misaligned_region_has_aligned_words_of_its_own") {
   Scene at;
-  const auto id = at.regions.expose(at.memory.data() + 4, 16, kAll, kSecret, at.placement);
+  const auto id = at.regions.expose({.data = at.memory.data() + 4, .bytes = 16, .access = kAll},
+                                    kSecret, at.placement);
   REQUIRE(id);
   CHECK_FALSE(at.regions.check_word(Scene::claim(*id, 0, 8)).is_granted());
   CHECK(at.regions.check_word(Scene::claim(*id, 4, 8)).is_granted());

@@ -15,19 +15,19 @@ namespace hawser::test {
 
 class OneSidedScene {
  public:
-  static constexpr proto::RegionAccess kAll =
-      proto::RegionAccess::write | proto::RegionAccess::read | proto::RegionAccess::atomic;
+  static constexpr RegionAccess kAll = RegionAccess::all;
 
   // Each node exposes `bytes` of memory to all. All sessions are READY.
   explicit OneSidedScene(const WorldConfig& config, std::size_t bytes = 1 << 16,
-                         proto::RegionAccess rights = kAll)
+                         RegionAccess rights = kAll)
       : world(config) {
     world.connect_all();
     for (std::uint32_t node = 0; node < world.nodes(); ++node) {
       memory.emplace_back((bytes + 7) / 8);
-      REQUIRE(world.endpoint(node).expose(at(node), bytes, rights, placement,
-                                          regions.emplace_back()) == Status::ok);
-      REQUIRE(world.endpoint(node).key(regions[node], keys.emplace_back()) == Status::ok);
+      REQUIRE(world.endpoint(node).expose(
+                  {.data = at(node), .bytes = bytes, .access = rights, .user_data = node},
+                  placement, regions.emplace_back()) == Status::ok);
+      REQUIRE(world.endpoint(node).region_key(regions[node], keys.emplace_back()) == Status::ok);
     }
     REQUIRE(world.run_until([&] { return is_ready(); }, proto::milliseconds(5000)));
   }
@@ -43,40 +43,44 @@ class OneSidedScene {
   }
 
   // ---- requests to node `to`, for the caller to change
-  [[nodiscard]] proto::WriteRequest write_to(std::uint32_t from, std::uint32_t to,
-                                             std::uint64_t offset, const std::string& bytes) {
+  [[nodiscard]] WriteRequest write_to(std::uint32_t from, std::uint32_t to, std::uint64_t offset,
+                                      const std::string& bytes) {
     return {.peer = world.peer(from, to),
             .key = keys[to],
             .offset = offset,
-            .data = reinterpret_cast<const std::byte*>(bytes.data()),
+            .data = bytes.data(),
             .bytes = bytes.size()};
   }
-  [[nodiscard]] proto::ReadRequest read_from(std::uint32_t from, std::uint32_t to,
-                                             std::uint64_t offset, std::string& into) {
+  [[nodiscard]] ReadRequest read_from(std::uint32_t from, std::uint32_t to, std::uint64_t offset,
+                                      std::string& into) {
     return {.peer = world.peer(from, to),
             .key = keys[to],
             .offset = offset,
-            .data = reinterpret_cast<std::byte*>(into.data()),
+            .data = into.data(),
             .bytes = into.size()};
   }
-  [[nodiscard]] proto::AtomicRequest add_at(std::uint32_t from, std::uint32_t to,
-                                            std::uint64_t offset, std::uint64_t operand) {
+  [[nodiscard]] AtomicRequest add_at(std::uint32_t from, std::uint32_t to, std::uint64_t offset,
+                                     std::uint64_t operand) {
     return {.peer = world.peer(from, to),
             .key = keys[to],
             .offset = offset,
-            .word = {proto::wire::AtomicOperation::add, 8, operand, 0},
+            .word = {AtomicOperation::add, 8, operand, 0},
             .fetches = true};
   }
 
   template <class Request>
-  OperationId post(std::uint32_t node, Request request) {
-    REQUIRE(world.post(node, request) == Status::ok);
-    return request.operation;
+  OperationId post(std::uint32_t node, const Request& request) {
+    OperationId operation{};
+    REQUIRE(world.post(node, request, operation) == Status::ok);
+    return operation;
+  }
+  template <class Request>
+  [[nodiscard]] Status refusal(std::uint32_t node, const Request& request) {
+    OperationId operation{};
+    return world.post(node, request, operation);
   }
   OperationId flush(std::uint32_t node, std::uint32_t to, std::uint16_t channel) {
-    OperationId operation{};
-    REQUIRE(world.flush(node, to, channel, operation) == Status::ok);
-    return operation;
+    return post(node, FlushRequest{.peer = world.peer(node, to), .channel = channel});
   }
   const Completion& wait(std::uint32_t node, OperationId operation) {
     REQUIRE(world.run_until([&] { return world.completion(node, operation) != nullptr; },

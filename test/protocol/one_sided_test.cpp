@@ -12,7 +12,6 @@ namespace hawser::test {
 namespace {
 
 using proto::milliseconds;
-using proto::wire::AtomicOperation;
 
 constexpr std::size_t kSizes[] = {0, 1, 8, 4095, 4096, 4097, 65536, 1000000};
 
@@ -79,10 +78,9 @@ TEST_CASE("one_sided__a_write_signals_and_notifies_once_it_is_placed") {
     INFO(bytes << " bytes");
     OneSidedScene at({}, bytes + 64);
     const std::string sent = pattern(1, bytes);
-    const proto::SignalRequest signal{
-        .key = at.keys[1], .offset = 0, .operation = {AtomicOperation::add, 8, 5, 0}};
+    const Signal signal{.key = at.keys[1], .offset = 0, .word = {AtomicOperation::add, 8, 5, 0}};
     auto write = at.write_to(0, 1, 64, sent);
-    write.signal = &signal;
+    write.signal = signal;
     write.notifies = true;
     write.immediate = 99;
     write.channel = 3;
@@ -96,13 +94,15 @@ TEST_CASE("one_sided__a_write_signals_and_notifies_once_it_is_placed") {
         milliseconds(1000)));
     CHECK(at.wait(0, operation).status == Status::ok);
     CHECK(at.word(1, 0) == 5);
-    proto::WriteNotice notice;
+    Completion notice;
     REQUIRE(at.world.endpoint(1).poll_notices({&notice, 1}) == 1);
     CHECK(notice.peer == at.world.peer(1, 0));
     CHECK(notice.channel == 3);
     CHECK(notice.immediate == 99);
-    CHECK(notice.region == at.regions[1]);
-    CHECK(notice.offset == 64);
+    CHECK(notice.kind == OperationKind::notice);
+    CHECK(notice.operation == kNoOperation);
+    CHECK(notice.user_data == 1);  // the region's
+    CHECK(notice.tag == 64);
     CHECK(notice.bytes == bytes);
     CHECK(at.world.endpoint(1).poll_notices({&notice, 1}) == 0);
   }
@@ -249,7 +249,6 @@ TEST_CASE("one_sided__wrong_keys_are_denied_and_the_session_lives") {
 }
 
 TEST_CASE("one_sided__rights_are_kept_apart") {
-  using proto::RegionAccess;
   for (const RegionAccess rights :
        {RegionAccess::write, RegionAccess::read, RegionAccess::atomic}) {
     OneSidedScene at({}, 4096, rights);
@@ -278,19 +277,19 @@ TEST_CASE("one_sided__arguments_that_can_not_be_right_are_refused_at_the_call") 
   OneSidedScene at({});
   const std::string sent = pattern(1, 100);
   auto write = at.write_to(0, 1, (1 << 16) - 99, sent);
-  CHECK(at.world.post(0, write) == Status::invalid_argument);
+  CHECK(at.refusal(0, write) == Status::invalid_argument);
   write = at.write_to(0, 1, 0, sent);
   write.data = nullptr;
-  CHECK(at.world.post(0, write) == Status::invalid_argument);
+  CHECK(at.refusal(0, write) == Status::invalid_argument);
   write = at.write_to(0, 1, 0, sent);
   write.key.process ^= 1;
-  CHECK(at.world.post(0, write) == Status::stale_region);
+  CHECK(at.refusal(0, write) == Status::stale_region);
   auto add = at.add_at(0, 1, 0, 1);
   add.word.width = 2;
-  CHECK(at.world.post(0, add) == Status::invalid_argument);
+  CHECK(at.refusal(0, add) == Status::invalid_argument);
   RegionId region{};
-  CHECK(at.world.endpoint(0).expose(nullptr, 8, OneSidedScene::kAll, at.placement, region) ==
-        Status::invalid_argument);
+  CHECK(at.world.endpoint(0).expose({.bytes = 8, .access = RegionAccess::all}, at.placement,
+                                    region) == Status::invalid_argument);
 }
 
 TEST_CASE("one_sided__nothing_is_touched_after_a_withdrawal") {
@@ -319,7 +318,10 @@ TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way") {
   std::string got(1 << 20, 'x');
   const OperationId write = at.post(0, at.write_to(0, 1, 0, sent));
   const OperationId read = at.post(0, at.read_from(0, 1, 0, got));
-  at.world.run_for(proto::microseconds(20));
+  // Node 1 writes as well, so that node 0 is a target whose initiator dies.
+  const std::string other = pattern(2, 600000);
+  (void)at.post(1, at.write_to(1, 0, 4096, other));
+  REQUIRE(at.world.run_until([&] { return at.word(0, 4096 / 8) != 0; }, milliseconds(100)));
   at.world.crash(1, false);
   for (const OperationId operation : {write, read}) {
     const Completion& done = at.wait(0, operation);
@@ -327,6 +329,16 @@ TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way") {
     // The target may have told that it executed the read; what it read is lost.
     CHECK(done.outcome_unknown != (operation == read && done.executed));
   }
+  RegionStats left;
+  REQUIRE(at.world.endpoint(0).region_stats(at.regions[0], left) == Status::ok);
+  CHECK(left.unfinished_writes == 1);
+  CHECK(left.unfinished_from == 4096);
+  CHECK(left.unfinished_to == 4096 + other.size());
+  Completion notice;
+  REQUIRE(at.world.endpoint(0).poll_notices({&notice, 1}) == 1);
+  CHECK(notice.status == Status::peer_timeout);
+  CHECK(notice.tag == 4096);
+  CHECK(notice.bytes == other.size());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the C API has all functions of the C++ API. Usage: c_api.py ROOT.
 
-Complaints, with exit status 1: a function of hawser::Engine or hawser::Endpoint that hawser.h does
+Complaints, with exit status 1: a function of hawser::Engine or hawser::Endpoint that the C headers do
 not have as hawser_NAME, hawser_endpoint_NAME or hawser_engine_NAME; a member of a configuration, of
 statistics, events or records that its C struct does not have.
 """
@@ -20,6 +20,15 @@ STRUCTS = {
     "ProbeRequest": ("hawser_probe_request", set()),
     "ClaimedRequest": ("hawser_claimed_request", set()),
     "Hint": ("hawser_hint", set()),
+    "ExposeRequest": ("hawser_expose_request", set()),
+    "RegionKey": ("hawser_region_key", set()),
+    "RegionStats": ("hawser_region_stats", set()),
+    "WordOperation": ("hawser_word_operation", set()),
+    "Signal": ("hawser_signal", set()),
+    "WriteRequest": ("hawser_write_request", set()),
+    "ReadRequest": ("hawser_read_request", set()),
+    "AtomicRequest": ("hawser_atomic_request", set()),
+    "FlushRequest": ("hawser_flush_request", set()),
     "Completion": ("hawser_completion", set()),
     "Envelope": ("hawser_envelope", set()),
     "DmabufRange": ("hawser_dmabuf_range", set()),
@@ -68,12 +77,12 @@ def members(inside):
 
 def check(root):
     folder = os.path.join(root, "include", "hawser")
-    cpp = ""
+    cpp, header = "", ""
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             text = without_comments(file.read())
-        if name == "hawser.h":
-            header = text
+        if name.endswith(".h"):
+            header += text
         else:
             cpp += text
     complaints = []

@@ -33,6 +33,30 @@ class EndpointDouble : public Endpoint {
     return Status::unsupported;
   }
   [[nodiscard]] Status put_back(MessageId) override { return Status::unsupported; }
+  [[nodiscard]] Status expose(const ExposeRequest&, RegionId&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status region_key(RegionId, RegionKey&) const override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status region_stats(RegionId, RegionStats&) const override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status withdraw(RegionId, std::uint64_t, OperationId&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status write(const WriteRequest&, OperationId&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status read(const ReadRequest&, OperationId&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status atomic(const AtomicRequest&, OperationId&) override {
+    return Status::unsupported;
+  }
+  [[nodiscard]] Status flush_channel(const FlushRequest&, OperationId&) override {
+    return Status::unsupported;
+  }
   [[nodiscard]] Status cancel(OperationId) override { return Status::unsupported; }
   void flush() override {}
   std::size_t poll(std::span<Completion>) override { return 0; }

@@ -200,20 +200,20 @@ Status World::post(std::uint32_t node, proto::SendRequest& request) {
 Status World::post(std::uint32_t node, proto::ReceiveRequest& request) {
   return post_named(node, request.operation, [&] { return endpoint(node).receive(now_, request); });
 }
-Status World::post(std::uint32_t node, proto::WriteRequest& request) {
-  return post_named(node, request.operation, [&] { return endpoint(node).write(now_, request); });
+Status World::post(std::uint32_t node, const WriteRequest& request, OperationId& operation) {
+  return post_named(node, operation,
+                    [&] { return endpoint(node).write(now_, operation, request); });
 }
-Status World::post(std::uint32_t node, proto::ReadRequest& request) {
-  return post_named(node, request.operation, [&] { return endpoint(node).read(now_, request); });
+Status World::post(std::uint32_t node, const ReadRequest& request, OperationId& operation) {
+  return post_named(node, operation, [&] { return endpoint(node).read(now_, operation, request); });
 }
-Status World::post(std::uint32_t node, proto::AtomicRequest& request) {
-  return post_named(node, request.operation, [&] { return endpoint(node).atomic(now_, request); });
+Status World::post(std::uint32_t node, const AtomicRequest& request, OperationId& operation) {
+  return post_named(node, operation,
+                    [&] { return endpoint(node).atomic(now_, operation, request); });
 }
-Status World::flush(std::uint32_t node, std::uint32_t to, std::uint16_t channel,
-                    OperationId& operation) {
-  return post_named(node, operation, [&] {
-    return endpoint(node).flush(now_, peer(node, to), channel, operation, 0);
-  });
+Status World::post(std::uint32_t node, const FlushRequest& request, OperationId& operation) {
+  return post_named(node, operation,
+                    [&] { return endpoint(node).flush_channel(now_, operation, request); });
 }
 Status World::withdraw(std::uint32_t node, RegionId region, OperationId& operation) {
   return post_named(node, operation,

@@ -121,11 +121,13 @@ class World {
   // Posts with all arguments and returns any status. The name of the operation is filled in.
   [[nodiscard]] Status post(std::uint32_t node, proto::SendRequest& request);
   [[nodiscard]] Status post(std::uint32_t node, proto::ReceiveRequest& request);
-  [[nodiscard]] Status post(std::uint32_t node, proto::WriteRequest& request);
-  [[nodiscard]] Status post(std::uint32_t node, proto::ReadRequest& request);
-  [[nodiscard]] Status post(std::uint32_t node, proto::AtomicRequest& request);
-  [[nodiscard]] Status flush(std::uint32_t node, std::uint32_t to, std::uint16_t channel,
-                             OperationId& operation);
+  [[nodiscard]] Status post(std::uint32_t node, const WriteRequest& request,
+                            OperationId& operation);
+  [[nodiscard]] Status post(std::uint32_t node, const ReadRequest& request, OperationId& operation);
+  [[nodiscard]] Status post(std::uint32_t node, const AtomicRequest& request,
+                            OperationId& operation);
+  [[nodiscard]] Status post(std::uint32_t node, const FlushRequest& request,
+                            OperationId& operation);
   [[nodiscard]] Status withdraw(std::uint32_t node, RegionId region, OperationId& operation);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
   void close(std::uint32_t node);
