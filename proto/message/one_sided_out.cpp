@@ -284,7 +284,7 @@ void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released)
   completion.released = released;
   // It was executed if the target has said so: then only what it fetched is lost.
   const bool has_left = std::max(message.next_fragment, message.sent_before) > 0;
-  completion.outcome_unknown = is_peer_failure(message.result) && has_left;
+  completion.outcome_unknown = ends_session(message.result) && has_left;
   completion.executed = message.result == Status::ok;
   turn_.complete(completion);
 }

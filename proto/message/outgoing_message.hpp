@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hawser/status.hpp"
 #include "hawser/types.hpp"
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
@@ -32,6 +33,11 @@ enum class SendKind : std::uint8_t { message, write, read, atomic, reply, flush 
     case SendKind::flush: return OperationKind::flush;
     default: return OperationKind::send;
   }
+}
+
+// Whether the status fails everything that is pending with the peer.
+[[nodiscard]] constexpr bool ends_session(Status status) {
+  return is_peer_failure(status) || status == Status::endpoint_closed;
 }
 
 struct OutgoingMessage {

@@ -30,11 +30,6 @@ namespace hawser::proto {
 
 namespace {
 constexpr std::uint8_t kMostAsked = 255;  // the count ends here
-
-// Whether the status fails everything that is pending with the peer.
-bool ends_session(Status status) {
-  return is_peer_failure(status) || status == Status::endpoint_closed;
-}
 }  // namespace
 
 Outgoing::Outgoing(const Parts& parts, const Limits& limits)

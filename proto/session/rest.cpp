@@ -71,12 +71,23 @@ bool Sessions::pack_finals(const Peer& peer, RestingPeer& record) const {
     const auto entry = peer.receives.table.get(peer.receives.remote_floor + i);
     if (!entry || !is_finished_entry(*entry)) return false;
     const auto found = std::ranges::find(kFinals, status_of_entry(*entry));
-    // The failure of a one-sided operation; the floor passes it soon.
-    if (found == kFinals.end()) return false;
+    if (found == kFinals.end()) return false;  // consider_rest asks for a floor beyond it
     record.finals |= static_cast<std::uint64_t>(found - kFinals.begin()) << (2 * i);
   }
   record.final_count = static_cast<std::uint8_t>(count);
   return true;
+}
+
+// Whether one of these is of a one-sided operation that failed. The record has no room for that.
+bool Sessions::keeps_failure(const Peer& peer) {
+  for (std::uint64_t n = peer.receives.remote_floor; n != peer.receives.next_to_process; ++n) {
+    const auto entry = peer.receives.table.get(n);
+    if (entry && is_finished_entry(*entry) &&
+        std::ranges::find(kFinals, status_of_entry(*entry)) == kFinals.end()) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Whether the peer has answered nothing for its whole patience: no probes, announcements, or
@@ -182,8 +193,9 @@ bool Sessions::consider_rest(Peer& peer) {
       outbox_.schedule_now(peer);  // a packet with the floor lets the other side rest too
       return false;
     }
-    if (peer.receives.next_to_process - peer.receives.remote_floor > RestingPeer::kMostFinals) {
-      // The packet with the floor was lost. A probe's answer brings it again, if the peer lives.
+    if (peer.receives.next_to_process - peer.receives.remote_floor > RestingPeer::kMostFinals ||
+        keeps_failure(peer)) {
+      // No packet has brought the peer's floor. A probe's answer does, if the peer lives.
       if (is_out_of_reach(peer)) {
         fail_peer(peer, Status::peer_timeout);
       } else {

@@ -196,6 +196,7 @@ class Sessions final : public PathUser {
 
   // ---- rest.cpp
   [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
+  [[nodiscard]] static bool keeps_failure(const Peer& peer);
   [[nodiscard]] bool is_out_of_reach(Peer& peer);
   [[nodiscard]] bool path_may_go(Peer& peer, const Path& path);
   [[nodiscard]] bool is_settled(Peer& peer);

@@ -6,7 +6,7 @@
 //
 // The specification is docs/internals/protocol.md. §3 and §4 draw the headers, §5 the blocks, §6
 // the session headers. It gives the reason for every field. The structs here are those drawings,
-// and every offset is asserted. §13 there is the checklist for a new type or block.
+// and every offset is asserted. §14 there is the checklist for a new type or block.
 #pragma once
 
 #include <algorithm>

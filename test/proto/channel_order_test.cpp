@@ -39,7 +39,7 @@ struct Scene {
   }
 };
 
-TEST_CASE("ChannelOrder__weak_operations_wait_for_nothing") {
+TEST_CASE("ChannelOrder__weak_operations_wait_for_nothing", "[O30]") {
   Scene at;
   const auto strong = at.posted(1, true, Verdict::go);  // nothing is before it
   const auto weak = at.posted(1, false, Verdict::go);
@@ -49,7 +49,7 @@ TEST_CASE("ChannelOrder__weak_operations_wait_for_nothing") {
   CHECK(at.order.channels() == 0);
 }
 
-TEST_CASE("ChannelOrder__a_strong_one_waits_for_all_before_it_and_for_none_after_it") {
+TEST_CASE("ChannelOrder__a_strong_one_waits_for_all_before_it_and_for_none_after_it", "[O31]") {
   Scene at;
   const auto a = at.posted(1, false, Verdict::go);
   const auto b = at.posted(1, false, Verdict::go);
@@ -64,7 +64,7 @@ TEST_CASE("ChannelOrder__a_strong_one_waits_for_all_before_it_and_for_none_after
   CHECK(at.order.channels() == 0);
 }
 
-TEST_CASE("ChannelOrder__channels_do_not_wait_for_each_other") {
+TEST_CASE("ChannelOrder__channels_do_not_wait_for_each_other", "[O31]") {
   Scene at;
   const auto a = at.posted(1, false, Verdict::go);
   const auto strong = at.posted(2, true, Verdict::go);
@@ -73,7 +73,7 @@ TEST_CASE("ChannelOrder__channels_do_not_wait_for_each_other") {
   CHECK(at.released.empty());
 }
 
-TEST_CASE("ChannelOrder__after_a_failure_strong_ones_fail_until_it_was_told") {
+TEST_CASE("ChannelOrder__after_a_failure_strong_ones_fail_until_it_was_told", "[O32][O34]") {
   Scene at;
   const auto a = at.posted(1, false, Verdict::go);
   const auto first = at.posted(1, true, Verdict::held);
@@ -90,7 +90,7 @@ TEST_CASE("ChannelOrder__after_a_failure_strong_ones_fail_until_it_was_told") {
   CHECK(at.order.channels() == 0);
 }
 
-TEST_CASE("ChannelOrder__has_limits_of_channels_and_of_what_is_held") {
+TEST_CASE("ChannelOrder__has_limits_of_channels_and_of_what_is_held", "[O34]") {
   Scene at;
   for (std::uint16_t channel = 0; channel < ChannelOrder::kMostChannels; ++channel) {
     at.posted(channel, false, Verdict::go);
@@ -116,7 +116,7 @@ TEST_CASE("ChannelOrder__forgets_a_peer_whose_session_has_ended") {
 
 // The model keeps each channel's operations in the order in which they were posted. A strong one
 // may go when none is before it.
-TEST_CASE("ChannelOrder__is_as_the_model_says") {
+TEST_CASE("ChannelOrder__is_as_the_model_says", "[O31]") {
   struct Known {
     std::uint32_t index;
     bool strong;

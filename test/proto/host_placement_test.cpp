@@ -72,8 +72,8 @@ void check_all() {
   }
 }
 
-TEST_CASE("HostPlacement__words_of_64_bits") { check_all<std::uint64_t, std::int64_t>(); }
-TEST_CASE("HostPlacement__words_of_32_bits") { check_all<std::uint32_t, std::int32_t>(); }
+TEST_CASE("HostPlacement__words_of_64_bits", "[O6]") { check_all<std::uint64_t, std::int64_t>(); }
+TEST_CASE("HostPlacement__words_of_32_bits", "[O6]") { check_all<std::uint32_t, std::int32_t>(); }
 
 TEST_CASE("HostPlacement__places_bytes_and_none_beside_them") {
   HostPlacement placement;

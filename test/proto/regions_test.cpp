@@ -33,7 +33,7 @@ struct Scene {
   }
 };
 
-TEST_CASE("Regions__grant_what_lies_in_the_region") {
+TEST_CASE("Regions__grant_what_lies_in_the_region", "[O7]") {
   Scene at;
   const SlabId id = at.expose();
   const Reach reach = at.regions.check(Scene::claim(id, 8, 56), RegionAccess::write);
@@ -44,7 +44,7 @@ TEST_CASE("Regions__grant_what_lies_in_the_region") {
   CHECK(at.regions.check(Scene::claim(id, 64, 0), RegionAccess::read).is_granted());
 }
 
-TEST_CASE("Regions__deny_what_reaches_beyond_the_region") {
+TEST_CASE("Regions__deny_what_reaches_beyond_the_region", "[O7]") {
   Scene at;
   const SlabId id = at.expose();
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
@@ -64,7 +64,7 @@ TEST_CASE("Regions__deny_what_reaches_beyond_the_region") {
 }
 
 // A wrong key learns nothing of what is wrong with it.
-TEST_CASE("Regions__deny_each_wrong_key_alike") {
+TEST_CASE("Regions__deny_each_wrong_key_alike", "[O7]") {
   Scene at;
   const SlabId id = at.expose();
   const Claimed right = Scene::claim(id, 0, 8);
@@ -82,7 +82,7 @@ TEST_CASE("Regions__deny_each_wrong_key_alike") {
   }
 }
 
-TEST_CASE("Regions__deny_what_was_not_allowed") {
+TEST_CASE("Regions__deny_what_was_not_allowed", "[O8]") {
   for (const RegionAccess rights :
        {RegionAccess::none, RegionAccess::write, RegionAccess::read, RegionAccess::atomic,
         RegionAccess::write | RegionAccess::read, kAll}) {
@@ -98,7 +98,7 @@ TEST_CASE("Regions__deny_what_was_not_allowed") {
   }
 }
 
-TEST_CASE("Regions__a_word_is_aligned_where_it_lies") {
+TEST_CASE("Regions__a_word_is_aligned_where_it_lies", "[O9]") {
   Scene at;
   for (const std::uint64_t width : {4u, 8u}) {
     const SlabId id = at.expose();
@@ -123,7 +123,7 @@ TEST_CASE("Regions__a_misaligned_region_has_aligned_words_of_its_own") {
   CHECK(at.regions.check_word(Scene::claim(*id, 4, 8)).is_granted());
 }
 
-TEST_CASE("Regions__a_withdrawn_region_is_found_by_nobody") {
+TEST_CASE("Regions__a_withdrawn_region_is_found_by_nobody", "[O41]") {
   Scene at;
   const SlabId id = at.expose();
   REQUIRE(at.regions.still_granted(id) == &at.placement);
@@ -138,7 +138,7 @@ TEST_CASE("Regions__a_withdrawn_region_is_found_by_nobody") {
   CHECK(at.regions.check(Scene::claim(next, 0, 1), RegionAccess::write).is_granted());
 }
 
-TEST_CASE("Regions__a_withdrawal_waits_for_the_last_reader") {
+TEST_CASE("Regions__a_withdrawal_waits_for_the_last_reader", "[O44]") {
   Scene at;
   const SlabId id = at.expose();
   at.regions.begin_reading(id);

@@ -100,7 +100,7 @@ void check_target(const PacketView& packet, std::uint32_t fragment, std::uint8_t
   CHECK(packet.target->note == 0x0123456789abcdef);
 }
 
-TEST_CASE("wire golden: WRITE", "[H1]") {
+TEST_CASE("wire golden: WRITE", "[H1][O2]") {
   const std::vector<std::byte> bytes = from_hex(one_sided("18", "0a", "01") + target("04") + "ff");
   const PacketView packet = parsed(bytes);
   REQUIRE(packet.type == PacketType::write);
@@ -115,7 +115,7 @@ TEST_CASE("wire golden: WRITE", "[H1]") {
       std::string::npos);
 }
 
-TEST_CASE("wire golden: WRITE with a signal", "[H1]") {
+TEST_CASE("wire golden: WRITE with a signal", "[H1][O2][O3]") {
   const std::vector<std::byte> bytes =
       from_hex(one_sided("18", "0f", "00") + target("08") + kSignal + "ff ff");
   const PacketView packet = parsed(bytes);
@@ -136,7 +136,7 @@ TEST_CASE("wire golden: WRITE with a signal", "[H1]") {
   CHECK(describe(packet).find("signal add 0x1 at region 8.9 offset 64") != std::string::npos);
 }
 
-TEST_CASE("wire golden: READ", "[H1]") {
+TEST_CASE("wire golden: READ", "[H1][O2]") {
   const std::vector<std::byte> bytes = from_hex(one_sided("19", "0a", "00") + target("00"));
   const PacketView packet = parsed(bytes);
   REQUIRE(packet.type == PacketType::read);
@@ -144,7 +144,7 @@ TEST_CASE("wire golden: READ", "[H1]") {
   CHECK(one_sided_packet(PacketType::read, 0, target_part(0), nullptr, nullptr) == bytes);
 }
 
-TEST_CASE("wire golden: ATOMIC", "[H1]") {
+TEST_CASE("wire golden: ATOMIC", "[H1][O2][O3]") {
   const std::vector<std::byte> bytes =
       from_hex(one_sided("1a", "0d", "00") + target("10") + kOperands);
   const PacketView packet = parsed(bytes);
@@ -175,7 +175,7 @@ Verdict judge_one_sided(PacketType type, std::size_t words,
   return judge(bytes);
 }
 
-TEST_CASE("wire hostile: a WRITE whose flags contradict each other") {
+TEST_CASE("wire hostile: a WRITE whose flags contradict each other", "[O5]") {
   const auto with_flags = [](std::uint8_t flags, std::size_t words) {
     return judge_one_sided(PacketType::write, words, [=](auto& bytes) {
       bytes[69] = std::byte{flags};
@@ -198,7 +198,7 @@ TEST_CASE("wire hostile: a WRITE whose flags contradict each other") {
   CHECK(with_flags(kTargetSignals, 14) == DropReason::bad_field);
 }
 
-TEST_CASE("wire hostile: a signal that is none") {
+TEST_CASE("wire hostile: a signal that is none", "[O5]") {
   const auto with = [](unsigned operation, unsigned width) {
     return judge_one_sided(PacketType::write, 15, [=](auto& bytes) {
       bytes[69] = std::byte{kTargetSignals};
@@ -217,7 +217,7 @@ TEST_CASE("wire hostile: a signal that is none") {
   }
 }
 
-TEST_CASE("wire hostile: a READ or an ATOMIC that is none") {
+TEST_CASE("wire hostile: a READ or an ATOMIC that is none", "[O5]") {
   const auto set = [](PacketType type, std::size_t at, unsigned value) {
     return judge_one_sided(type, type == PacketType::read ? 10 : 13, [=](auto& bytes) {
       if (type == PacketType::atomic) bytes[97] = std::byte{8};

@@ -17,11 +17,14 @@ class MessageScene {
  public:
   static constexpr std::uint32_t kFragment = 4096;
   static constexpr std::uint64_t kUnscheduled = 2 * kFragment;
+  static constexpr std::uint64_t kPeerId = 99;
 
   MessageScene() : MessageScene(defaults()) {}
-  explicit MessageScene(const WorldConfig& config) : world_(config), peer(world_, 0, kPeerId) {
+  explicit MessageScene(const WorldConfig& config, std::uint8_t features = 0)
+      : world_(config), peer(world_, 0, kPeerId) {
     using proto::wire::PacketType;
     peer.unscheduled_bytes = kUnscheduled;
+    peer.features = features;
     peer.say(PacketType::hello);
     world_.run_for(proto::milliseconds(1));
     REQUIRE(peer.heard() == "WELCOME");
@@ -75,6 +78,13 @@ class MessageScene {
   void status(std::uint32_t message, proto::wire::MessageStatus status, std::uint16_t run = 1) {
     control([&](proto::wire::PacketWriter& w) { REQUIRE(w.status(message, status, run)); });
   }
+  // A packet was received that `acknowledge` shall acknowledge.
+  void note_path(const proto::wire::PacketView& view) {
+    if (!proto::wire::rule_of(view.type).sequenced) return;
+    path_slot_ = view.header->path_slot();
+    path_generation_ = view.header->generation;
+    path_numbers_.insert(view.header->path_number);
+  }
   // Acknowledges every packet that was received on the path.
   void acknowledge() {
     if (path_numbers_.empty()) return;
@@ -109,11 +119,7 @@ class MessageScene {
     for (Datagram& datagram : peer.datagrams()) {
       proto::wire::PacketView view;
       REQUIRE(!proto::wire::parse(datagram.datagram(), datagram.queue, true, view));
-      if (proto::wire::rule_of(view.type).sequenced) {
-        path_slot_ = view.header->path_slot();
-        path_generation_ = view.header->generation;
-        path_numbers_.insert(view.header->path_number);
-      }
+      note_path(view);
       if (view.closing != nullptr) said.add(proto::wire::rule_of(view.type).name);
       note_blocks(view, message, said);
       if (view.fragment == nullptr || view.fragment->message != message) continue;
@@ -166,7 +172,6 @@ class MessageScene {
   [[nodiscard]] std::uint64_t drops(DropReason reason) { return world_.drops(0, reason); }
 
  private:
-  static constexpr std::uint64_t kPeerId = 99;
   struct Said {
     std::string words;
     std::set<std::string> all;
@@ -195,8 +200,9 @@ class MessageScene {
     peer.put(type, payload, write);
   }
   void note_blocks(const proto::wire::PacketView& view, std::uint32_t message, Said& said) {
-    constexpr const char* kNames[] = {"",          "ACCEPTED",  "NO_ROOM", "DELIVERED",
-                                      "TRUNCATED", "CANCELLED", "PENDING", "MATCHED"};
+    constexpr const char* kNames[] = {
+        "",        "ACCEPTED", "NO_ROOM",       "DELIVERED",        "TRUNCATED",  "CANCELLED",
+        "PENDING", "MATCHED",  "ACCESS_DENIED", "REGION_WITHDRAWN", "MISALIGNED", "UNSUPPORTED"};
     view.blocks.visit([&](const proto::wire::StatusView& statuses) {
       for (const proto::wire::StatusEntry& entry : statuses.entries) {
         if (message - entry.message >= entry.run) continue;

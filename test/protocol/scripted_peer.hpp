@@ -45,6 +45,7 @@ class ScriptedPeer {
   std::uint64_t cookie = 0;
   std::uint32_t sequence = 0;  // grows by itself
   std::uint64_t unscheduled_bytes = 65536;
+  std::uint8_t features = 0;
   std::uint32_t path_number = 0;  // of its next sequenced packet; grows by itself
   std::uint32_t floor = 0;
   bool echo = false;
@@ -95,6 +96,7 @@ class ScriptedPeer {
     part.sequence = ++sequence;
     part.fragment_bytes = 4096;
     part.nics = 1;
+    part.features = features;
     part.cookie = cookie;
     part.unscheduled_bytes = unscheduled_bytes;
     writer.part(part);

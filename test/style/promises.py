@@ -15,7 +15,7 @@ import re
 import sys
 
 PAGE = os.path.join("docs", "internals", "protocol.md")
-WHOLLY_TAGGED = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12")
+WHOLLY_TAGGED = ("2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13")
 TAG = re.compile(r"\[([A-Z][0-9]+)\]")
 ITEM = "- "  # items of a list within an item belong to the outer one
 REASON = re.compile(r"\s*\*Why:\*")

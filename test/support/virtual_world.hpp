@@ -128,6 +128,11 @@ class World {
                             OperationId& operation);
   [[nodiscard]] Status post(std::uint32_t node, const FlushRequest& request,
                             OperationId& operation);
+  template <class OneSidedRequest>
+  [[nodiscard]] Status post(std::uint32_t node, const OneSidedRequest& request) {
+    OperationId operation{};
+    return post(node, request, operation);
+  }
   [[nodiscard]] Status withdraw(std::uint32_t node, RegionId region, OperationId& operation);
   [[nodiscard]] Status cancel(std::uint32_t node, OperationId operation);
   void close(std::uint32_t node);
