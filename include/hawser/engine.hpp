@@ -222,16 +222,16 @@ class Endpoint {
   // Copies bytes out of a peer's memory. It completes when all are here, or is refused as a write
   // is.
   //   `ok`: the engine owns the buffer and may write to it until the completion.
-  //   `again`, `invalid_argument`, `stale_region`, `unsupported`, `unknown_peer`,
-  //     `endpoint_closed`, or the status with which the session ended: as write.
+  //   `again`, `invalid_argument`, `stale_region`, `unsupported`: as write.
+  //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: as write.
   [[nodiscard]] virtual Status read(const ReadRequest& request, OperationId& operation) = 0;
   // Computes on a word of a peer's memory. It completes when that was executed, or is refused as a
   // write is.
   //   `ok`: the completion will say how it ended, and which word it fetched.
   //   `invalid_argument`: the word is not 4 or 8 bytes wide, the operation is unknown, the word is
   //     not within the key's region, or the channel is not the owner's.
-  //   `again`, `stale_region`, `unsupported`, `unknown_peer`, `endpoint_closed`, or the status with
-  //     which the session ended: as write.
+  //   `again`, `stale_region`, `unsupported`: as write.
+  //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: as write.
   [[nodiscard]] virtual Status atomic(const AtomicRequest& request, OperationId& operation) = 0;
   // Completes when all one-sided operations have ended that were posted before it to the peer on
   // the channel: with `ok`, or with predecessor_failed if one of them has failed since the last

@@ -79,12 +79,33 @@ Made make(Owners& owners, Peer& peer, SendKind kind, OperationId operation, std:
   return made;
 }
 
-// Everything that the caller gave is in the message.
-Status start(Owners& owners, Peer& peer, OutgoingMessage& message, bool strong) {
-  const OperationId operation = message.operation;
+// A signal that doesn't fit into its write. Null: there is no place, and the write is unmade.
+const OutgoingMessage* make_signal(Owners& owners, Peer& peer, const Made& write,
+                                   const Signal& signal) {
+  const Made made = make(owners, peer, SendKind::signal, write.message->operation,
+                         write.message->channel, write.message->options.user_data);
+  if (made.operation == nullptr) {
+    owners.outgoing.unmake(peer, *write.message);
+    return nullptr;
+  }
+  write.message->operation = kNoOperation;
+  made.operation->target =
+      target_of(signal.key, signal.offset, signal.word.width, write.message->channel);
+  made.operation->operands = operands_of(signal.word);
+  made.operation->write_bytes = write.message->bytes;
+  owners.outgoing.let_follow(*write.operation, *made.operation);
+  return made.message;
+}
+
+// Everything that the caller gave is in the message. `last`: the message that completes, if
+// another.
+Status start(Owners& owners, Peer& peer, OutgoingMessage& message, bool strong,
+             const OutgoingMessage* last = nullptr) {
+  if (last == nullptr) last = &message;
+  const OperationId operation = last->operation;
   // The operation may end in the call: it must have begun before.
-  owners.turn.operations.begin(operation, operation_kind(message.kind),
-                               owners.outgoing.index_of(message), owners.turn.now());
+  owners.turn.operations.begin(operation, operation_kind(last->kind),
+                               owners.outgoing.index_of(*last), owners.turn.now());
   if (!owners.outgoing.begin_one_sided(peer, message, strong)) {
     owners.turn.operations.take_back(operation);
     return Status::again;
@@ -184,11 +205,15 @@ Status Endpoint::write(Time now, OperationId operation, const WriteRequest& requ
     target.flags |= wire::kTargetNotifies;
     target.note = request.immediate;
   }
-  if (request.signal) {
+  const OutgoingMessage* last = nullptr;
+  if (request.signal && request.bytes + sizeof(wire::SignalPart) <= peer->session.fragment_bytes) {
     target.flags |= wire::kTargetSignals;
     made.operation->signal = signal_of(*request.signal);
+  } else if (request.signal) {
+    last = make_signal(owners, *peer, made, *request.signal);
+    if (last == nullptr) return Status::again;
   }
-  const Status started = start(owners, *peer, *made.message, request.strong);
+  const Status started = start(owners, *peer, *made.message, request.strong, last);
   called_to_send_ = request.bytes <= peer->session.fragment_bytes;
   return started;
 }

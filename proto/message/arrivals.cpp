@@ -69,6 +69,14 @@ void Incoming::on_floor(Peer& peer, std::uint32_t wire_floor) {
   peer.receives.table.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
 }
 
+// Null: the number is that of a WRITE.
+IncomingMessage* Incoming::message_at(std::uint32_t entry) {
+  IncomingMessage& message = messages_.at(entry);
+  if (message.one_sided == OneSided::none) return &message;
+  reporter_.drop(DropReason::bad_field);
+  return nullptr;
+}
+
 // The descriptor of a DATA or ENVELOPE packet's message, made if this is its first packet. Null:
 // nothing more is to be done with the packet.
 IncomingMessage* Incoming::incoming_for(Peer& peer, const wire::PacketView& packet) {
@@ -82,7 +90,7 @@ IncomingMessage* Incoming::incoming_for(Peer& peer, const wire::PacketView& pack
     return nullptr;
   }
   if (const auto entry = peer.receives.table.get(number)) {
-    if (!is_finished_entry(*entry)) return &messages_.at(*entry);
+    if (!is_finished_entry(*entry)) return message_at(*entry);
     outbox_.add_status(peer, number, status_of_entry(*entry));
     if (packet.type == wire::PacketType::data) {
       ++turn_.counters.duplicate_fragments;

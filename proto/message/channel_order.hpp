@@ -96,6 +96,10 @@ class ChannelOrder {
     forget_idle(of_peer, at);
   }
 
+  // Whether an operation that was posted has not ended, nor has its session.
+  [[nodiscard]] bool has_place(std::uint32_t index) const {
+    return channels_.get(operations_.at(index).order_channel) != nullptr;
+  }
   // Whether an operation on the channel of this one, which was posted, has failed.
   [[nodiscard]] bool has_failed(std::uint32_t index) const {
     return channels_.at(operations_.at(index).order_channel.index).failed;

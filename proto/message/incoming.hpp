@@ -145,6 +145,7 @@ class Incoming {
 
  private:
   // ---- arrivals.cpp
+  [[nodiscard]] IncomingMessage* message_at(std::uint32_t entry);
   [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
   [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
                                                const wire::EnvelopePart& envelope);

@@ -39,6 +39,8 @@ OneSidedSend* Outgoing::make_one_sided(Peer& peer, SendKind kind, OutgoingMessag
 }
 
 void Outgoing::unmake(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t then = one_sided_.at(message.one_sided).then;
+  if (then != kNoIndex) unmake(peer, messages_.at(then));
   if (awaits_reply(message)) leave_fetches(peer, one_sided_.at(message.one_sided));
   --peer.messages;
   --peer.open_sends;
@@ -57,6 +59,12 @@ bool Outgoing::begin_one_sided(Peer& peer, OutgoingMessage& message, bool strong
     unmake(peer, message);
     forget_idle(peer);
     return false;
+  }
+  if (const std::uint32_t then = one_sided_.at(message.one_sided).then; then != kNoIndex) {
+    // Later strong operations wait for both.
+    const Verdict signal = order_.post(one_sided_of(peer).channels, message.channel,
+                                       messages_.at(then).one_sided, false);
+    HAWSER_ASSERT(signal == Verdict::go);
   }
   if (verdict == Verdict::go) {
     take_turn(message.one_sided, strong && order_.has_failed(message.one_sided));
@@ -80,6 +88,20 @@ void Outgoing::take_turn(std::uint32_t index, bool failed) {
   }
   message.held = false;
   start(peer, message);
+}
+
+// The write before a signal has ended, and no NIC reads its bytes any more.
+void Outgoing::follow(std::uint32_t index, Status status, bool has_left) {
+  OutgoingMessage& message = messages_.at(index);
+  OneSidedSend& signal = one_sided_.at(message.one_sided);
+  signal.follows_placed = status == Status::ok;
+  signal.follows_sent = has_left;
+  if (status != Status::ok) return end_held(message, status);
+  if (order_.has_place(message.one_sided)) return take_turn(message.one_sided, false);
+  // The session ended while a NIC held the bytes.
+  const Peer& peer = peers_.at(message.peer);
+  end_held(message, peer.session.state == SessionState::failed ? peer.session.failure
+                                                               : Status::peer_restarted);
 }
 
 void Outgoing::number_those_that_wait() {
@@ -231,7 +253,8 @@ void Outgoing::withdraw_replies(SlabId region) {
 void Outgoing::write_target(const OutgoingMessage& message, wire::PacketWriter& writer) const {
   const OneSidedSend& operation = one_sided_.at(message.one_sided);
   writer.part(operation.target);
-  if (message.kind == SendKind::atomic) writer.part(operation.operands);
+  if (message.kind == SendKind::atomic || message.kind == SendKind::signal)
+    writer.part(operation.operands);
   if ((operation.target.flags & wire::kTargetSignals) != 0) writer.part(operation.signal);
 }
 
@@ -271,6 +294,7 @@ void Outgoing::apply_one_sided_status(OutgoingMessage& message, wire::MessageSta
 
 void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released) {
   const OneSidedSend& operation = one_sided_.at(message.one_sided);
+  if (operation.then != kNoIndex) return;  // its signal completes
   Completion completion;
   completion.operation = message.operation;
   completion.user_data = message.options.user_data;
@@ -278,13 +302,16 @@ void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released)
   completion.status = message.result == Status::ok ? operation.reply_failure : message.result;
   completion.channel = message.channel;
   completion.peer = peers_.id_of(message.peer);
-  completion.bytes = operation.target.length();
-  completion.message_bytes = operation.target.length();
+  completion.bytes =
+      message.kind == SendKind::signal ? operation.write_bytes : operation.target.length();
+  completion.message_bytes = completion.bytes;
   completion.immediate = message.kind == SendKind::atomic ? operation.word : 0;
   completion.released = released;
   // It was executed if the target has said so: then only what it fetched is lost.
-  const bool has_left = std::max(message.next_fragment, message.sent_before) > 0;
-  completion.outcome_unknown = ends_session(message.result) && has_left;
+  const bool has_left =
+      operation.follows_sent || std::max(message.next_fragment, message.sent_before) > 0;
+  completion.outcome_unknown = (ends_session(message.result) && has_left) ||
+                               (message.result != Status::ok && operation.follows_placed);
   completion.executed = message.result == Status::ok;
   turn_.complete(completion);
 }

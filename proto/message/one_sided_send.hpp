@@ -23,6 +23,13 @@ struct OneSidedSend {
   wire::SignalPart signal{};         // WRITE, if its flags say so
   std::uint64_t process = 0;         // the one that the key names
 
+  // A write whose signal goes by itself.
+  std::uint32_t then = kNoIndex;  // the signal's message
+  // That signal, once its write has ended.
+  std::uint64_t write_bytes = 0;
+  bool follows_placed = false;  // the write is placed
+  bool follows_sent = false;    // a packet of it has left
+
   // An operation that fetches.
   std::byte* into = nullptr;          // READ: the caller's buffer
   std::uint64_t word = 0;             // ATOMIC: the word that was fetched; of a reply: that is sent

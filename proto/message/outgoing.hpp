@@ -101,10 +101,15 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   // A message of that kind, for the caller to fill, and what it needs beyond. It has no number yet.
   // Null: no place.
   [[nodiscard]] OneSidedSend* make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message);
+  // Takes back what was made a moment ago.
+  void unmake(Peer& peer, OutgoingMessage& message);
   // Puts an operation that has all that its caller gave into the order of its channel, and sends it
   // as soon as it is its turn. False: too many strong ones wait, or channels are in use; nothing of
   // the operation is left.
   [[nodiscard]] bool begin_one_sided(Peer& peer, OutgoingMessage& message, bool strong);
+  // The signal of the write goes by itself, when the write is placed. Both were made a moment ago.
+  // The caller's operation is the signal's. Once the write has begun, both have.
+  void let_follow(OneSidedSend& write, OneSidedSend& signal) { write.then = signal.message; }
   // The operation, which was made a moment ago, ends with a reply.
   void await_reply(Peer& peer, OneSidedSend& operation);
   [[nodiscard]] OneSidedSend* fetch_named(const Peer& peer, std::uint64_t note) override;
@@ -123,6 +128,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
     switch (message.kind) {
       case SendKind::message: return wire::PacketType::data;
       case SendKind::read: return wire::PacketType::read;
+      case SendKind::signal:
       case SendKind::atomic: return wire::PacketType::atomic;
       default: return wire::PacketType::write;
     }
@@ -217,7 +223,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void release_send(OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
   [[nodiscard]] bool enter(Peer& peer, OutgoingMessage& message);
-  void unmake(Peer& peer, OutgoingMessage& message);
+  void follow(std::uint32_t index, Status status, bool has_left);
   [[nodiscard]] PeerOneSided& one_sided_of(Peer& peer);
   void forget_idle(Peer& peer);
   void leave_order(Peer& peer, OutgoingMessage& message);

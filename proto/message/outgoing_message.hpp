@@ -23,11 +23,14 @@ enum class Cancel : std::uint8_t {
 };
 
 // A message, or an operation on the peer's memory, or what the peer has fetched.
-enum class SendKind : std::uint8_t { message, write, read, atomic, reply, flush };
+// `signal`: that of a write that it didn't fit into. It goes as an atomic, once the write is
+// placed.
+enum class SendKind : std::uint8_t { message, write, read, atomic, reply, flush, signal };
 
 [[nodiscard]] inline OperationKind operation_kind(SendKind kind) {
   switch (kind) {
-    case SendKind::write: return OperationKind::write;
+    case SendKind::write:
+    case SendKind::signal: return OperationKind::write;
     case SendKind::read: return OperationKind::read;
     case SendKind::atomic: return OperationKind::atomic;
     case SendKind::flush: return OperationKind::flush;

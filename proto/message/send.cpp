@@ -168,8 +168,13 @@ void Outgoing::release_send(OutgoingMessage& message) {
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
   touched_.add(peer);
+  const std::uint32_t then =
+      message.one_sided == kNoIndex ? kNoIndex : one_sided_.at(message.one_sided).then;
+  const Status result = message.result;
+  const bool has_left = std::max(message.next_fragment, message.sent_before) > 0;
   if (message.one_sided != kNoIndex) free_one_sided(message);
   messages_.free(messages_.index_of(message));
+  if (then != kNoIndex) follow(then, result, has_left);
 }
 
 void Outgoing::complete_send(const OutgoingMessage& message, bool released) {

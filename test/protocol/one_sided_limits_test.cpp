@@ -238,5 +238,76 @@ TEST_CASE("one_sided_limits__channels_and_held_operations", "[O34]") {
   CHECK(write_on(16, true) == Status::ok);
 }
 
+// The operation is one to its caller, however many messages it takes.
+TEST_CASE("one_sided_limits__a_signal_that_does_not_fit_follows_its_write", "[O48]") {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    WorldConfig config;
+    config.nics = 2;
+    config.seed = seed;
+    config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
+    OneSidedScene at(config, 1 << 18);
+    const std::uint64_t fragment = at.world.peer_stats(0, 1).fragment_bytes;
+    std::uint64_t count = 0;
+    for (const std::uint64_t bytes : {fragment - 41, fragment - 40, fragment - 39, fragment,
+                                      fragment + 1, std::uint64_t{100'000}}) {
+      INFO(bytes << " bytes");
+      const std::string sent = pattern(bytes, bytes);
+      auto write = at.write_to(0, 1, 64, sent);
+      write.signal = Signal{.key = at.keys[1], .word = {AtomicOperation::add, 8, 1, 0}};
+      auto behind = at.add_at(0, 1, 0, 0);
+      behind.strong = true;
+      const OperationId operation = at.post(0, write);
+      const OperationId second = at.post(0, behind);
+      REQUIRE(at.world.run_until([&] { return at.word(1, 0) == count + 1; }, milliseconds(1000)));
+      CHECK(at.text(1, 64, bytes) == sent);
+      const Completion& done = at.wait(0, operation);
+      CHECK(done.status == Status::ok);
+      CHECK(done.kind == OperationKind::write);
+      CHECK(done.bytes == bytes);
+      CHECK(done.executed);
+      CHECK(at.wait(0, second).immediate == ++count);
+    }
+  }
+}
+
+TEST_CASE("one_sided_limits__a_signal_that_is_refused_behind_its_write", "[O48]") {
+  OneSidedScene at({}, 1 << 18);
+  for (const bool is_long : {false, true}) {
+    const std::string sent = pattern(7, is_long ? 100'000 : 100);
+    auto write = at.write_to(0, 1, 64, sent);
+    write.signal = Signal{.key = at.keys[1], .word = {AtomicOperation::add, 8, 1, 0}};
+    write.signal->key.secret ^= 1;
+    const Completion& done = at.run(0, write);
+    CHECK(done.status == Status::access_denied);
+    CHECK_FALSE(done.executed);
+    CHECK(done.outcome_unknown == is_long);
+    CHECK((at.text(1, 64, sent.size()) == sent) == is_long);
+    CHECK(at.wait(0, at.flush(0, 1, 0)).status == Status::predecessor_failed);
+  }
+  CHECK(at.word(1, 0) == 0);
+  CHECK(at.wait(0, at.flush(0, 1, 0)).status == Status::ok);
+}
+
+// Neither the signal nor its write leaves anything behind.
+TEST_CASE("one_sided_limits__a_session_that_ends_before_a_signal_that_follows", "[O48][O39]") {
+  for (const std::int64_t after_us : {0, 20, 60, 100, 140, 200, 300}) {
+    INFO("after " << after_us << " us");
+    OneSidedScene at({}, 1 << 18);
+    const std::string sent = pattern(1, 100'000);
+    auto write = at.write_to(0, 1, 64, sent);
+    write.signal = Signal{.key = at.keys[1], .word = {AtomicOperation::add, 8, 1, 0}};
+    const OperationId operation = at.post(0, write);
+    at.world.run_for(proto::microseconds(after_us));
+    const bool ended = at.world.completion(0, operation) != nullptr;
+    at.world.crash(1, false);
+    const Completion& done = at.wait(0, operation);
+    CHECK(done.status == (ended ? Status::ok : Status::peer_timeout));
+    CHECK(done.outcome_unknown == !ended);
+    CHECK(at.world.stats(0).operations_pending == 0);
+    CHECK(at.world.buffers_in_use(0) == 0);
+  }
+}
+
 }  // namespace
 }  // namespace hawser::test

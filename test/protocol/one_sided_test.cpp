@@ -394,7 +394,7 @@ TEST_CASE("one_sided__nothing_is_touched_after_a_withdrawal", "[O41][O42][O44]")
   CHECK(at.world.buffers_in_use(1) == 0);
 }
 
-TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way", "[O39]") {
+TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way", "[O39][O27]") {
   OneSidedScene at({}, 1 << 20);
   const std::string sent = pattern(1, 1 << 20);
   std::string got(1 << 20, 'x');
