@@ -91,17 +91,27 @@ struct Sessions::Handshake {
     return record.verified && ahead <= 0 && !is_its_own;
   }
 
-  static Incarnation verified_of(Sessions& sessions, const wire::SessionPart& said) {
+  static KnownOfSender known_of(Sessions& sessions, const wire::SessionPart& said) {
     const Peer* const peer = sessions.find_peer(said.sender_id);
-    return peer == nullptr
-               ? Incarnation{}
-               : Incarnation{peer->identity.verified_epoch, peer->identity.verified_counter};
+    if (peer == nullptr) return {};
+    const PeerIdentity& identity = peer->identity;
+    KnownOfSender known;
+    known.verified = {identity.verified_epoch, identity.verified_counter};
+    if (peer->session.remote_token != 0)
+      known.present = {identity.remote_epoch, identity.remote_counter};
+    return known;
+  }
+
+  // Whether this end knows the sender as another incarnation now.
+  static bool knows_another(const Peer& peer, const wire::SessionPart& said) {
+    return peer.session.remote_token != 0 &&
+           ahead_of(said, peer.identity.remote_epoch, peer.identity.remote_counter) != 0;
   }
 
   // Whether the sender of the HELLO has proven that it receives at the address now.
   static bool is_proven(Sessions& sessions, const wire::SessionPart& said,
                         const NicAddress& address) {
-    return sessions.keys_.is_cookie_good(said, address, verified_of(sessions, said),
+    return sessions.keys_.is_cookie_good(said, address, known_of(sessions, said),
                                          sessions.turn_.now());
   }
 
@@ -475,7 +485,10 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
   const bool must_prove =
       peer == nullptr ? crowded
                       : peer->session.remote_token != 0 || peer->identity.verified_counter != 0;
-  if (must_prove && (!echoed || is_behind) && !Handshake::is_proven(*this, said, address)) {
+  // An echo only shows that its sender was there after this end began to call. The incarnation that
+  // is known now may have followed it, and may be READY with the token that both of them have.
+  const bool echo_suffices = echoed && !Handshake::knows_another(*peer, said);
+  if (must_prove && !echo_suffices && !Handshake::is_proven(*this, said, address)) {
     send_challenge(nic, said, address);
     return nullptr;
   }
@@ -501,8 +514,8 @@ void Sessions::send_challenge(std::size_t nic, const wire::SessionPart& hello,
   ++turn_.counters.challenges_sent;
   Handshake::answer_stranger(
       *this, nic, hello, address, wire::PacketType::challenge, [&](auto& writer) {
-        const Incarnation verified = Handshake::verified_of(*this, hello);
-        writer.part(wire::ChallengePart{keys_.cookie(hello, address, verified, turn_.now()), {}});
+        const KnownOfSender known = Handshake::known_of(*this, hello);
+        writer.part(wire::ChallengePart{keys_.cookie(hello, address, known, turn_.now()), {}});
       });
 }
 
@@ -522,17 +535,24 @@ void Sessions::send_refusal(std::size_t nic, const wire::SessionPart& hello,
 // Sends the HELLO again, with the cookie, from the NIC whose address it proves. Each cookie
 // triggers this once; then the timer repeats it. In ANSWERED a stranger may have told the peer's
 // NICs. Then the number of the asking NIC means nothing, so this end answers all of them.
+//
+// An end in ANSWERED may be challenged for its WELCOME, without a HELLO of its own: the challenger
+// then knows another incarnation of it. The asking NIC got the WELCOME, so its number is right. No
+// timer repeats the answer, so each CHALLENGE triggers one.
 void Sessions::on_challenge(std::size_t nic, Peer& peer, const wire::PacketView& packet) {
   if (!wire::verify(packet, job_secret_)) return reporter_.drop(DropReason::bad_mac);
-  const bool announces = peer.session.state == SessionState::ready && peer.session.announcing;
-  if (!announces && (!is_called(peer) || peer.handshake.calls == 0))
-    return reporter_.drop(DropReason::stale_session);
-  if (peer.handshake.cookie == packet.challenge->cookie) return;
+  const SessionState state = peer.session.state;
+  const bool announces = state == SessionState::ready && peer.session.announcing;
+  const bool has_called = is_called(peer) && peer.handshake.calls > 0;
+  const bool has_welcomed = state == SessionState::answered && !has_called;
+  if (!announces && !has_called && !has_welcomed) return reporter_.drop(DropReason::stale_session);
+  if (peer.handshake.cookie == packet.challenge->cookie && !has_welcomed) return;
   peer.handshake.cookie = packet.challenge->cookie;
   if (announces) return;  // the next announcement carries it
   peer.handshake.called_at = turn_.now();
+  const bool only_there = state == SessionState::calling || has_welcomed;
   for (std::uint32_t far = 0; far < peer.session.remote_nics; ++far) {
-    if (peer.session.state == SessionState::calling && far != packet.header->nic()) continue;
+    if (only_there && far != packet.header->nic()) continue;
     send_session(peer, wire::PacketType::hello, {nic, far}, peer.handshake.cookie);
   }
 }

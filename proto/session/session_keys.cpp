@@ -29,6 +29,8 @@ struct CookieInput {
   std::uint64_t token;
   std::uint64_t verified_epoch;
   std::uint64_t verified_counter;
+  std::uint64_t present_epoch;
+  std::uint64_t present_counter;
   NicAddress address;
 };
 struct RegionInput {
@@ -42,7 +44,7 @@ struct KeyInput {
   Purpose purpose;
   std::uint64_t seed;
 };
-static_assert(sizeof(CookieInput) == 8 * 8 + sizeof(NicAddress), "padding would not be hashed");
+static_assert(sizeof(CookieInput) == 10 * 8 + sizeof(NicAddress), "padding would not be hashed");
 
 template <class Input>
 void hash(std::span<unsigned char> out, const Input& input, std::span<const unsigned char> key) {
@@ -80,23 +82,24 @@ std::uint64_t SessionKeys::region_secret(std::uint64_t count) const {
 }
 
 std::uint64_t SessionKeys::cookie(const wire::SessionPart& hello, const NicAddress& address,
-                                  Incarnation verified, Time now) const {
-  return cookie_of(hello, address, verified, now.ns / kCookiePeriod.ns);
+                                  const KnownOfSender& known, Time now) const {
+  return cookie_of(hello, address, known, now.ns / kCookiePeriod.ns);
 }
 
 bool SessionKeys::is_cookie_good(const wire::SessionPart& hello, const NicAddress& address,
-                                 Incarnation verified, Time now) const {
+                                 const KnownOfSender& known, Time now) const {
   if (hello.cookie == 0) return false;
   const std::int64_t period = now.ns / kCookiePeriod.ns;
-  return hello.cookie == cookie_of(hello, address, verified, period) ||
-         hello.cookie == cookie_of(hello, address, verified, period - 1);
+  return hello.cookie == cookie_of(hello, address, known, period) ||
+         hello.cookie == cookie_of(hello, address, known, period - 1);
 }
 
 std::uint64_t SessionKeys::cookie_of(const wire::SessionPart& hello, const NicAddress& address,
-                                     Incarnation verified, std::int64_t period) const {
+                                     const KnownOfSender& known, std::int64_t period) const {
   return hash_to_number(
       CookieInput{Purpose::cookie, period, hello.sender_id, hello.epoch, hello.counter,
-                  hello.my_token, verified.epoch, verified.counter, address},
+                  hello.my_token, known.verified.epoch, known.verified.counter, known.present.epoch,
+                  known.present.counter, address},
       key_);
 }
 

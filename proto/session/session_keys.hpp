@@ -22,6 +22,12 @@ struct Incarnation {
   std::uint32_t counter = 0;
 };
 
+// What an endpoint knows of a HELLO's sender when it makes a cookie for it, or gets one back.
+struct KnownOfSender {
+  Incarnation verified;  // whose session was last READY here
+  Incarnation present;   // that the endpoint answered, or has a session with
+};
+
 class SessionKeys {
  public:
   // A cookie is good in the period in which it was made, and in the next one.
@@ -39,16 +45,16 @@ class SessionKeys {
   [[nodiscard]] std::uint64_t region_secret(std::uint64_t count) const;
 
   // The cookie to send to the maker of this HELLO, if it receives at this address at `now`. The
-  // endpoint need not remember it. Never 0. `verified` is the sender's incarnation whose session
-  // was last READY here: once another incarnation was READY, older cookies are void.
+  // endpoint need not remember it. Never 0. Once another incarnation was answered or READY, older
+  // cookies are void: they don't show that their holder was there after that.
   [[nodiscard]] std::uint64_t cookie(const wire::SessionPart& hello, const NicAddress& address,
-                                     Incarnation verified, Time now) const;
+                                     const KnownOfSender& known, Time now) const;
   [[nodiscard]] bool is_cookie_good(const wire::SessionPart& hello, const NicAddress& address,
-                                    Incarnation verified, Time now) const;
+                                    const KnownOfSender& known, Time now) const;
 
  private:
   [[nodiscard]] std::uint64_t cookie_of(const wire::SessionPart& hello, const NicAddress& address,
-                                        Incarnation verified, std::int64_t period) const;
+                                        const KnownOfSender& known, std::int64_t period) const;
 
   std::array<unsigned char, 32> key_{};
 };

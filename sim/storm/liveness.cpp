@@ -18,6 +18,8 @@ constexpr std::uint64_t kOverhead = 256;
 constexpr std::uint64_t kHeader = 96;
 // The interval of a question grows up to this part of peer_timeout.
 constexpr std::uint64_t kLongestInterval = 8;
+// The window of a path has this many packets at least (docs/internals/protocol.md, W4).
+constexpr std::int64_t kLeastWindow = 2;
 
 }  // namespace
 
@@ -40,7 +42,7 @@ Liveness::Liveness(const Plan& plan, const Reasons& reasons)
   }
   timers_ = microseconds(t.initial_rtt_us + t.handshake_retry_us + t.max_ack_delay_us +
                          t.timer_granularity_us + t.late_wakeup_us);
-  round_ = latency * 6 + microseconds(t.max_ack_delay_us + t.late_wakeup_us);
+  trip_ = latency * 6 + microseconds(t.max_ack_delay_us);
   intervals_ =
       microseconds(t.path_probe_max_us) + milliseconds(t.peer_timeout_ms) / kLongestInterval;
 }
@@ -68,10 +70,22 @@ Duration Liveness::transfer(std::uint32_t a, std::uint32_t b, Duration until) co
 
 // A window that begins with few packets and doubles with each answer covers the message after so
 // many of them.
-Duration Liveness::slow_start(const MessagePlan& message) const {
+//
+// A host that slept knows only that a packet came since its last turn. What it measures of the
+// fabric is therefore wrong by up to a turn and the time of waking, and the path's least delay is
+// the sample that is wrong by most. If the target above that is shorter than the error, any round
+// may look congested, and the window then stays at its least (docs/internals/protocol.md, W1, W4).
+Duration Liveness::answers(const MessagePlan& message) const {
+  const HostPlan& from = plan_.hosts[message.from];
+  const HostPlan& to = plan_.hosts[message.to];
   const std::uint64_t packets = message.bytes / plan_.tunables.fragment_bytes + 1;
-  const auto rounds = std::bit_width(packets / plan_.tunables.initial_window_packets);
-  return round_ * static_cast<std::int64_t>(rounds);
+  const Duration error = from.turn + from.wake_up + to.turn + to.wake_up;
+  const auto doublings =
+      static_cast<std::int64_t>(std::bit_width(packets / plan_.tunables.initial_window_packets));
+  const Duration growing = (trip_ + microseconds(plan_.tunables.late_wakeup_us)) * doublings;
+  if (microseconds(plan_.tunables.delay_target_us) >= error) return growing;
+  return std::max(growing,
+                  (trip_ + error) * (static_cast<std::int64_t>(packets) / kLeastWindow + 1));
 }
 
 std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration now, bool judged) {
@@ -84,7 +98,7 @@ std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration
   const bool calm = is_calm(since, now);
   const Duration took = calm ? now - since : reasons_.undisturbed(from, to, since, now);
   if (took <= timers_) return {};
-  const Duration least = transfer(from, to, now) * 2 + slow_start(message) + timers_;
+  const Duration least = transfer(from, to, now) * 2 + answers(message) + timers_;
   const Duration most = calm ? least : (least + intervals_) * 2;
   if (took <= most) return {};
   return "message " + std::to_string(index) + " (" + std::to_string(from) + " to " +

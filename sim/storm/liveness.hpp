@@ -8,7 +8,8 @@
 //  - In calm times (never where places are few) no host has had a fault for long. The wait is then
 //    at most the sum of three parts. The first is two transfers of all bytes that either host sends
 //    or receives. The second is a round trip for each time that the window doubles until it covers
-//    the message. The third is the timers of a handshake and of a packet.
+//    the message. If the hosts can't measure as short a delay as the window's target, it is a round
+//    trip for each two packets. The third is the timers of a handshake and of a packet.
 //  - Otherwise the longest intervals between probes and between questions are added to that sum,
 //    and the wait is at most twice the total.
 // A plan that switches a mechanism of recovery off is not judged: it gives up the speed that the
@@ -34,7 +35,7 @@ class Liveness {
 
  private:
   [[nodiscard]] bool is_calm(proto::Duration from, proto::Duration to) const;
-  [[nodiscard]] proto::Duration slow_start(const MessagePlan& message) const;
+  [[nodiscard]] proto::Duration answers(const MessagePlan& message) const;
   [[nodiscard]] proto::Duration transfer(std::uint32_t a, std::uint32_t b,
                                          proto::Duration until) const;
 
@@ -43,7 +44,8 @@ class Liveness {
   bool judges_ = false;
   std::uint64_t slowest_ = 0;  // cable, in bytes a second
   proto::Duration timers_{};   // of a session and of a packet
-  proto::Duration round_{};    // from a packet to its acknowledgement, over two switches at most
+  proto::Duration trip_{};     // from a packet to its acknowledgement, over two switches at most,
+                               // without the time that a host takes to wake up
   proto::Duration intervals_{};
   std::vector<proto::Duration> sent_;  // by host: when a message of it last came
   std::vector<proto::Duration> got_;   // when one last came to it

@@ -228,26 +228,80 @@ TEST_CASE("sessions_table__welcome") {
   check(State::ready, {"", kReady}, echoing);
   check(State::failed, {"RESET", kNotReady, Status::peer_timeout, DropReason::stale_session},
         echoing);
-  // A WELCOME of an unknown incarnation, which has had a packet of ours. The endpoint answers it
-  // with another token.
+  // A WELCOME of an unknown incarnation, which has had a packet of ours. It must prove that it is
+  // there after the known one. The endpoint answers the proof with another token.
   const auto restarted = [&](Scene& s) {
     s.restart();
     echoing(s);
   };
-  check(State::answered, {"WELCOME", kNotReady}, restarted);
+  check(State::answered, {"CHALLENGE", kNotReady}, restarted);
+  check(State::ready, {"CHALLENGE", kReady}, restarted);
+  check(State::failed, {"CHALLENGE", kNotReady, Status::peer_timeout}, restarted);
   check(State::answered, {"WELCOME", kReady}, [&](Scene& s) {
-    restarted(s);
+    s.peer.echo = true;
+    s.restart_and_prove();
+    s.peer.say(PacketType::hello);
     s.settle();
     REQUIRE(s.peer.heard() == "WELCOME");
     echoing(s);
   });
 }
 
+// The endpoint calls, and two processes of the peer answer, one after the other. Both know the
+// endpoint's token. Only the later process is there, so it may be READY with that token, and the
+// answer of the earlier one is late.
+TEST_CASE("sessions_table__a_late_answer_does_not_displace_the_process_that_is_known", "[S8]") {
+  const bool has_higher_epoch = GENERATE(true, false);
+  INFO("the later process has the " << (has_higher_epoch ? "higher" : "lower") << " epoch");
+  Scene s(State::calling, "");
+  ScriptedPeer gone(s.world(), 0, kPeerId);
+  gone.their_index = s.peer.their_index;
+  gone.their_token = s.peer.their_token;
+  gone.their_epoch = s.peer.their_epoch;
+  gone.their_counter = s.peer.their_counter;
+  gone.echo = true;
+  gone.token += 8;
+  (has_higher_epoch ? s.peer : gone).epoch = 2;
+  s.call();
+  gone.say(PacketType::welcome);
+  s.settle();
+  const std::vector<ScriptedPeer::Seen> asked = gone.seen();
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].type == PacketType::challenge);
+  SECTION("the process that is known has a session") {
+    s.peer.speak();
+    s.settle();
+    CHECK(s.stats().established);
+  }
+  SECTION("a process that answers the challenge has one") {
+    gone.cookie = asked[0].cookie;
+    gone.say(PacketType::hello);
+    s.settle();
+    REQUIRE(gone.heard() == "WELCOME");
+    gone.speak();
+    s.settle();
+    CHECK(s.stats().established);
+  }
+  SECTION("a cookie is void once another process is known") {
+    s.restart_and_prove();
+    s.peer.say(PacketType::hello);
+    s.settle();
+    REQUIRE(s.peer.heard() == "WELCOME");
+    gone.cookie = asked[0].cookie;
+    gone.say(PacketType::hello);
+    s.settle();
+    CHECK(gone.heard() == "CHALLENGE");
+    s.peer.speak();
+    s.settle();
+    CHECK(s.stats().established);
+  }
+}
+
 TEST_CASE("sessions_table__challenge") {
   const auto challenge = [](Scene& s) { s.peer.challenge(1234); };
   check(State::calling, {"HELLO", kNotReady}, challenge);
-  // A caller that is a stranger is not called back.
-  check(State::answered, {"", kNotReady, Status::ok, DropReason::stale_session}, challenge);
+  // The endpoint has sent a WELCOME to a peer that knows another process of it.
+  check(State::answered, {"HELLO", kNotReady}, challenge);
   check(State::ready, {"", kReady, Status::ok, DropReason::stale_session}, challenge);
   check(State::failed, {"", kNotReady, Status::peer_timeout, DropReason::stale_session}, challenge);
   // The endpoint answers a CHALLENGE with the cookie, once.
@@ -260,6 +314,15 @@ TEST_CASE("sessions_table__challenge") {
   challenge(scene);
   scene.settle();
   CHECK(scene.peer.heard().empty());
+  // Without calls of its own, it answers each: nothing else repeats an answer that is lost.
+  Scene answered(State::answered);
+  for (int i = 0; i < 2; ++i) {
+    challenge(answered);
+    answered.settle();
+    const auto answers = answered.peer.seen();
+    REQUIRE(answers.size() == 1);
+    CHECK(answers[0].session.cookie == 1234);
+  }
 }
 
 TEST_CASE("sessions_table__control_with_our_index_and_token") {

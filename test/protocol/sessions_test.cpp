@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sessions: made under any loss, between the right peers only, ended and made again.
+#include <array>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/packets.hpp"
@@ -316,6 +318,36 @@ TEST_CASE("sessions__packets_of_a_dead_one_do_nothing_to_its_successor") {
       CHECK(world.stats(node).operations_pending == 0);
       CHECK(world.stats(node).unexpected_bytes_held == 0);
     }
+  });
+}
+
+// Node 0 answers a call and disconnects, and its answer is late. It calls anew, and is answered.
+// The late answer arrives before anything shows node 1 that node 0 is READY with the new handshake.
+TEST_CASE("sessions__a_late_answer_of_an_earlier_handshake_ends_no_session", "[S8]") {
+  for_each_seed(20, [](proto::Random& random) {
+    WorldConfig config;
+    config.seed = random.next();
+    config.tunables.peer_timeout_ms = 400;
+    std::array<proto::Duration, 2> late{milliseconds(10), {}};  // of each node's next WELCOME
+    config.hook = [&](std::uint32_t node, std::uint32_t,
+                      const FaultPacket& packet) -> std::optional<Fate> {
+      if (packet.direction != engine::Direction::tx) return {};
+      if (view_of(packet).type != PacketType::welcome) return {};
+      return Fate{.delay = std::exchange(late[node], {})};
+    };
+    World world(config);
+    (void)world.peer(1, 0);
+    world.run_for(milliseconds(1));
+    world.disconnect(0, 1);
+    late[1] = milliseconds(10 + random.below(8));
+    world.reconnect(0, 1);
+    Exchange exchange(world);
+    exchange.message(0, 1, 1, 1000);
+    exchange.message(1, 0, 2, 1000);
+    REQUIRE(exchange.run(milliseconds(200)));
+    exchange.check_all_ok();
+    CHECK(world.stats(0).peer_failures + world.stats(1).peer_failures == 0);
+    CHECK(world.stats(1).challenges_sent > 0);
   });
 }
 

@@ -50,6 +50,23 @@ TEST_CASE("liveness__nothing_at_fault") {
   CHECK(verdict_after(plan, milliseconds(2)) != "");
 }
 
+// The window has two packets at least. It stays there if the hosts sleep for longer than its
+// target, as each round may then look congested.
+TEST_CASE("liveness__a_target_shorter_than_the_hosts_can_measure") {
+  sim::Plan plan = two_hosts();
+  plan.tunables.fragment_bytes = 1024;
+  plan.messages[0].bytes = 2000 * 1024;
+  const bool is_short = GENERATE(true, false);
+  plan.tunables.delay_target_us = is_short ? 34 : 35;
+  plan.hosts[0].turn = microseconds(5);
+  plan.hosts[0].wake_up = microseconds(30);
+  const Duration quick = milliseconds(20);
+  const Duration slow = microseconds(1001 * (200 + 35 + 6));  // of a cable with 1 us
+  CHECK((verdict_after(plan, quick * 2) == "") == is_short);
+  CHECK((verdict_after(plan, slow) == "") == is_short);
+  CHECK(verdict_after(plan, slow + quick) != "");
+}
+
 TEST_CASE("liveness__a_way_is_open") {
   sim::Plan plan = two_hosts();
   plan.faults.push_back(fault(FaultKind::nic_silent, milliseconds(1), milliseconds(200)));
