@@ -50,6 +50,7 @@ class Turn {
   [[nodiscard]] Time pass_began() const { return pass_began_; }
   [[nodiscard]] bool is_late() const { return late_; }
   [[nodiscard]] const Absence& absence() const { return absence_; }
+  [[nodiscard]] bool was_away_since(Time then) const { return absence_.since(then) > Duration{}; }
   [[nodiscard]] bool has_progressed() const { return progressed_; }
   [[nodiscard]] bool was_refused() const { return refused_; }
   [[nodiscard]] bool warns() const { return warns_; }

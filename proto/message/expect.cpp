@@ -152,8 +152,15 @@ void Incoming::answered(Peer& peer, IncomingMessage& message, std::uint32_t frag
   if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
     return;
   }
-  peer.response.sample(turn_.now() - message.asked_at);
-  grants_.response.sample(turn_.now() - message.asked_at);
+  const bool was_away = turn_.was_away_since(message.asked_at);
+  for (ResponseTime* const response : {&peer.response, &grants_.response}) {
+    const Duration took = turn_.now() - message.asked_at;
+    if (was_away) {
+      response->sample_absence(took, turn_.now());
+    } else {
+      response->sample(took);
+    }
+  }
   message.asked_at = Time{};
   if (message.backoff > 0 && peer.receives.patience_eighths > 8) --peer.receives.patience_eighths;
 }

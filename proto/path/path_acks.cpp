@@ -157,9 +157,16 @@ void PathSet::sample_response(Peer& peer, Path& path, Duration rtt, Duration res
   // Even if the first sample includes an absence, the timers still fit into patience many times.
   const Duration guess = path.response.overdue(turn_.granularity) * 2;
   const Duration first = std::max(guess, patience_with(turn_, peer) / kFirstSample);
-  path.response.sample(path.response.sampled() ? rtt : std::min(rtt, first));
+  const bool peer_was_away = residence >= microseconds(turn_.tunables.late_wakeup_us);
+  if (!path.response.sampled()) {
+    path.response.sample(std::min(rtt, first));
+  } else if (peer_was_away || turn_.was_away_since(turn_.now() - rtt)) {
+    path.response.sample_absence(rtt, turn_.now());
+  } else {
+    path.response.sample(rtt);
+  }
   // `fastest` measures prompt answers, so a sample with an absence of either host doesn't count.
-  if (turn_.is_late() || residence >= microseconds(turn_.tunables.late_wakeup_us)) return;
+  if (turn_.is_late() || peer_was_away) return;
   peer.silence.fastest = std::min(peer.silence.fastest, rtt);
 }
 

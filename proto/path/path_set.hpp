@@ -252,6 +252,7 @@ class PathSet {
   [[nodiscard]] Time early_probe_at(Path& path);
   void send_early_probe(Peer& peer, Path& path);
   void make_room_for_probe(Peer& peer, Path& path);
+  [[nodiscard]] bool awaits_data(Path& path);
   void expire_pto(Peer& peer, Path& path);
 
   Turn& turn_;

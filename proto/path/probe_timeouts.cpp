@@ -100,6 +100,15 @@ void PathSet::make_room_for_probe(Peer& peer, Path& path) {
   senders_.want(peer);
 }
 
+// Whether a packet other than a probe is in flight.
+bool PathSet::awaits_data(Path& path) {
+  for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
+    const SentPacket& record = path.sent.at(records_, n);
+    if (record.state == SentPacket::State::in_flight && record.message != kNoIndex) return true;
+  }
+  return false;
+}
+
 // Layer 3: makes the peer answer. It declares nothing lost, except for want of numbers.
 void PathSet::expire_pto(Peer& peer, Path& path) {
   if (path.packets_in_flight == 0 || path.state == PathState::down ||
@@ -141,6 +150,10 @@ void PathSet::expire_pto(Peer& peer, Path& path) {
   arm_pto(path);
   // If the path is dead, the route of the answers may be dead too: the peer answers over the pair
   // last heard. A probe on another path gives it another route, and its ack is evidence of silence.
+  // The first timeout of mere probes sends none: if this one were lost, it would be answered by the
+  // timeout of its own path. Where one of two packets that arrive together is always lost, two
+  // paths would probe each other without end.
+  if (path.unanswered <= 1 && !awaits_data(path)) return;
   if (Path* other = next_usable_path(peer, path);
       other != nullptr && send_probe(peer, *other, false)) {
     arm_pto(*other);

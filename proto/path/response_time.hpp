@@ -25,20 +25,33 @@ class ResponseTime {
     if (rtt < Duration{1}) rtt = Duration{1};
     const bool is_first = !sampled();
     before_last_ = last_;
-    last_ = is_first ? 0 : latest_;
+    last_ = is_first ? std::uint16_t{0} : roughly(latest_);
     latest_ = kept(rtt);
     if (is_first) {
       smoothed_ = rtt;
       variance_ = kept(rtt / 2);
       return;
     }
-    // A single long absence of a host says nothing about later samples. Therefore a sample counts
-    // at most as twice the overdue time. A host that stays slow gets there in a few samples.
-    const Duration most = std::max((smoothed_ + variance() * 4) * 2, kNoAbsence);
-    if (most < rtt) rtt = most;
+    rtt = std::min(rtt, longest_believed());
     const Duration error = rtt < smoothed_ ? smoothed_ - rtt : rtt - smoothed_;
     variance_ = kept((variance() * 3 + error) / 4);
     smoothed_ = (smoothed_ * 7 + rtt) / 8;
+  }
+
+  // A sample during which a host was away. The absence delays all packets in flight, and each of
+  // their answers shows it again. If it was no usual absence, a sample that is cut therefore counts
+  // only if its packet left after the last such sample was taken.
+  void sample_absence(Duration rtt, Time now) {
+    if (sampled() && std::max(longest_believed(), kAway) < rtt) {
+      // In units that wrap: it left before cut_at_, which is not after `now`.
+      const std::uint32_t left = fine(now - rtt);
+      if (cut_at_ - left - 1 < fine(now) - left) {
+        latest_ = kept(rtt);
+        return;
+      }
+      cut_at_ = fine(now);
+    }
+    sample(rtt);
   }
 
   [[nodiscard]] bool sampled() const { return latest_ > 0; }
@@ -65,24 +78,40 @@ class ResponseTime {
   static constexpr Duration kNoAbsence = microseconds(100);
   static constexpr std::int64_t kFew = 4;
   static constexpr Duration kAway = milliseconds(20);
+  static constexpr std::int64_t kRough = 1 << 16;  // ns
 
   static std::uint32_t kept(Duration sample) {  // up to 4.3 s
     return static_cast<std::uint32_t>(std::min<std::int64_t>(sample.ns, UINT32_MAX));
   }
 
+  // Rounded up, so that a sample is never 0.
+  static std::uint16_t roughly(std::uint32_t sample) {
+    return static_cast<std::uint16_t>(
+        std::min<std::uint64_t>((std::uint64_t{sample} + kRough - 1) / kRough, UINT16_MAX));
+  }
+
+  // A single long absence of a host says nothing about later samples. Therefore a sample counts at
+  // most as twice the overdue time. A host that stays slow gets there in a few round trips.
+  [[nodiscard]] Duration longest_believed() const {
+    return std::max((smoothed_ + variance() * 4) * 2, kNoAbsence);
+  }
+
   // The median of the last three samples, or the shorter of two: one absence does not change it. 0
   // if there are fewer.
   [[nodiscard]] Duration usual() const {
-    const std::int64_t low = std::min(latest_, last_);
-    const std::int64_t high = std::max(latest_, last_);
-    return Duration{std::clamp<std::int64_t>(before_last_, low, high)};
+    const auto [low, high] = std::minmax({roughly(latest_), last_});
+    return Duration{kRough * std::clamp(before_last_, low, high)};
   }
 
   Duration smoothed_{};
   std::uint32_t variance_ = 0;  // ns
-  std::uint32_t latest_ = 0;    // the last three samples, in ns; 0: there was none
-  std::uint32_t last_ = 0;
-  std::uint32_t before_last_ = 0;
+  std::uint32_t latest_ = 0;    // the last sample, in ns; 0: there was none
+  // The two samples before it, in units of kRough; 0: there was none. They only limit times, to
+  // kAway at least.
+  std::uint16_t last_ = 0;
+  std::uint16_t before_last_ = 0;
+  std::uint32_t cut_at_ = 0;  // when the last sample was taken that was cut, as `fine` says it
 };
+static_assert(sizeof(ResponseTime) <= 24, "each of thousands of paths has one");
 
 }  // namespace hawser::proto

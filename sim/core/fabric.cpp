@@ -156,6 +156,7 @@ LinkCounters Fabric::totals() const {
     all.frames += one.frames;
     all.bytes += one.bytes;
     all.queue_drops += one.queue_drops;
+    all.queue_drop_bytes += one.queue_drop_bytes;
     all.marked += one.marked;
     all.lost += one.lost;
     all.lost_in_bursts += one.lost_in_bursts;

@@ -43,6 +43,7 @@ Link::Passage Link::pass(proto::Time now, std::uint32_t bytes) {
   const std::uint64_t waiting = waiting_bytes(now);
   if (waiting + bytes > config_.queue_bytes) {
     ++counters_.queue_drops;
+    counters_.queue_drop_bytes += bytes;
     return passage;
   }
   ++counters_.frames;

@@ -44,6 +44,7 @@ struct LinkCounters {
   std::uint64_t frames = 0;
   std::uint64_t bytes = 0;
   std::uint64_t queue_drops = 0;
+  std::uint64_t queue_drop_bytes = 0;
   std::uint64_t marked = 0;
   std::uint64_t lost = 0;
   std::uint64_t lost_in_bursts = 0;

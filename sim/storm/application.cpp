@@ -292,6 +292,7 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
     return false;
   }
   receiver.free.pop_back();
+  oracle_.on_receive_posted(plan.host, world_.since_start());
   record.posted = true;
   record.life = receiver.life;
   record.order = receiver.posts++;

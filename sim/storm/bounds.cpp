@@ -12,6 +12,10 @@ namespace {
 constexpr std::uint64_t kLeastUnderWay = 256 * 1024;
 // Packets in flight on paths that don't answer don't count against the limit of the others.
 constexpr std::uint64_t kLimits = 2;
+// The header of a packet.
+constexpr std::uint64_t kHeader = 96;
+// A round of loss leaves at least half of a window, so all rounds lose at most twice the first one.
+constexpr std::uint64_t kRoundsOfLoss = 2;
 // Unanswered probes of a path until patience ends.
 constexpr std::uint64_t kProbes = 64;
 
@@ -51,9 +55,31 @@ Bounds::Traffic Bounds::traffic() const {
     sum.bytes_placed += stats.data_bytes_received;
     std::vector<NicStats> nics(plan_.hosts[i].nics.size());
     world_.host(i).endpoint().nic_stats(nics);
-    for (const NicStats& nic : nics) sum.bytes_under_way += nic.bytes_in_flight;
+    std::uint64_t windows = 0;
+    for (const NicStats& nic : nics) {
+      sum.bytes_under_way += nic.bytes_in_flight;
+      windows += nic.window_bytes;
+    }
+    sum.window_bytes += std::max(windows, first_windows(i));
   }
+  sum.bytes_dropped = world_.fabric().totals().queue_drop_bytes;
   return sum;
+}
+
+// The windows of all paths of the host, if each of them begins then.
+std::uint64_t Bounds::first_windows(std::uint32_t host) const {
+  const Tunables& t = plan_.tunables;
+  std::uint64_t paths = 0;
+  for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
+    const bool sends = std::ranges::any_of(plan_.messages, [&](const MessagePlan& message) {
+      return message.from == host && message.to == other;
+    });
+    if (!sends) continue;
+    const std::size_t pairs =
+        std::max(plan_.hosts[host].nics.size(), plan_.hosts[other].nics.size());
+    paths += std::min<std::uint64_t>(pairs, t.max_path_slots);
+  }
+  return paths * t.initial_window_packets * (t.fragment_bytes + kHeader);
 }
 
 void Bounds::judge() {
@@ -64,7 +90,9 @@ void Bounds::judge() {
   if (end.lives != at_healing_->lives) return;
   const std::uint64_t again = end.bytes_again - at_healing_->bytes_again;
   const std::uint64_t placed = end.bytes_placed - at_healing_->bytes_placed;
-  if (again > 2 * placed + std::max(kLeastUnderWay, at_healing_->bytes_under_way)) {
+  const std::uint64_t dropped = std::min(end.bytes_dropped - at_healing_->bytes_dropped,
+                                         kRoundsOfLoss * at_healing_->window_bytes);
+  if (again > 2 * placed + std::max(kLeastUnderWay, at_healing_->bytes_under_way) + dropped) {
     oracle_.accuse(std::to_string(again) +
                    " bytes were retransmitted after all was healed, although only " +
                    std::to_string(placed) + " were missing");

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost that a storm may cause its hosts. At any time an endpoint stays within its tunables.
-// After all faults are over it retransmits little.
+// After all faults are over it retransmits little: as much as twice what was missing, what was in
+// flight at the healing, and what full queues dropped. The protocol does not take loss alone for
+// congestion, but lets a round of loss at most halve a window. All rounds of loss together may
+// therefore drop twice what the windows held.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +11,7 @@
 #include <vector>
 
 #include "sim/storm/oracle.hpp"
+#include "sim/storm/plan.hpp"
 #include "sim/storm/world.hpp"
 
 namespace hawser::sim {
@@ -30,8 +34,11 @@ class Bounds {
     std::uint64_t bytes_again = 0;
     std::uint64_t bytes_placed = 0;
     std::uint64_t bytes_under_way = 0;
+    std::uint64_t bytes_dropped = 0;  // by queues of the fabric
+    std::uint64_t window_bytes = 0;
   };
   [[nodiscard]] Traffic traffic() const;
+  [[nodiscard]] std::uint64_t first_windows(std::uint32_t host) const;
 
   const Plan& plan_;
   World& world_;

@@ -20,6 +20,11 @@ constexpr std::uint64_t kHeader = 96;
 constexpr std::uint64_t kLongestInterval = 8;
 // The window of a path has this many packets at least (docs/internals/protocol.md, W4).
 constexpr std::int64_t kLeastWindow = 2;
+// So many calls try one pair of NICs each, and so many more try all pairs. The interval of calls
+// doubles up to this part of peer_timeout, and jitter adds up to a half.
+constexpr std::uint64_t kQuickCalls = 3;
+constexpr std::uint64_t kSweepCalls = 8;
+constexpr std::uint64_t kLongestCall = 16;
 
 }  // namespace
 
@@ -88,18 +93,43 @@ Duration Liveness::answers(const MessagePlan& message) const {
                   (trip_ + error) * (static_cast<std::int64_t>(packets) / kLeastWindow + 1));
 }
 
-std::string Liveness::on_received(std::uint32_t index, Duration posted, Duration now, bool judged) {
+// From the first call between the two until the last pair of their NICs has been tried.
+Duration Liveness::calls(std::uint32_t a, std::uint32_t b) const {
+  std::uint64_t pairs = 0;  // of NICs that can address each other; calls pass over the others
+  for (const PortPlan& one : plan_.hosts[a].nics) {
+    pairs += static_cast<std::uint64_t>(
+        std::ranges::count(plan_.hosts[b].nics, one.network, &PortPlan::network));
+  }
+  const std::uint64_t all = plan_.hosts[a].nics.size() * plan_.hosts[b].nics.size();
+  const Duration first = microseconds(plan_.tunables.handshake_retry_us);
+  const Duration longest =
+      std::max(first, milliseconds(plan_.tunables.peer_timeout_ms) / kLongestCall);
+  Duration interval = first;
+  Duration sum{};
+  std::uint64_t tried = 1;
+  for (std::uint64_t call = 1; tried < pairs; ++call) {
+    tried += call < kQuickCalls ? 1 : (all + kSweepCalls - 1) / kSweepCalls;
+    sum = sum + interval * 3 / 2;
+    interval = std::min(interval * 2, longest);
+  }
+  return sum;
+}
+
+std::string Liveness::on_received(const Arrival& arrival) {
+  const std::uint32_t index = arrival.message;
+  const Duration now = arrival.now;
   const MessagePlan& message = plan_.messages[index];
   const std::uint32_t from = message.from;
   const std::uint32_t to = message.to;
-  const Duration since = std::max({posted, sent_[from], got_[to]});
+  const Duration since = std::max({arrival.posted, sent_[from], got_[to]});
   sent_[from] = got_[to] = now;
-  if (!judges_ || !judged || now - since <= timers_) return {};
+  if (!judges_ || !arrival.judged || now - since <= timers_) return {};
   const bool calm = is_calm(since, now);
   const Duration took = calm ? now - since : reasons_.undisturbed(from, to, since, now);
   if (took <= timers_) return {};
   const Duration least = transfer(from, to, now) * 2 + answers(message) + timers_;
-  const Duration most = calm ? least : (least + intervals_) * 2;
+  const Duration called = since < arrival.established ? calls(from, to) : Duration{};
+  const Duration most = calm ? least : (least + intervals_) * 2 + called;
   if (took <= most) return {};
   return "message " + std::to_string(index) + " (" + std::to_string(from) + " to " +
          std::to_string(to) + ") took " + std::to_string(took.ns / 1000) + " us, " +

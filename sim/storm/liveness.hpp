@@ -11,7 +11,9 @@
 //    the message. If the hosts can't measure as short a delay as the window's target, it is a round
 //    trip for each two packets. The third is the timers of a handshake and of a packet.
 //  - Otherwise the longest intervals between probes and between questions are added to that sum,
-//    and the wait is at most twice the total.
+//    and the wait is at most twice the total. If the session was established during the wait, its
+//    calls may have tried every other pair of NICs before the one that works. The time that calls
+//    take to try all pairs is added.
 // A plan that switches a mechanism of recovery off is not judged: it gives up the speed that the
 // mechanism is there for.
 #pragma once
@@ -28,16 +30,22 @@ class Liveness {
  public:
   Liveness(const Plan& plan, const Reasons& reasons);
 
-  // A receive got the message at `now`; both of them existed since `posted`. Returns what is wrong
-  // with that, or an empty text. `judged`: neither a claim nor the end of a session delayed it.
-  [[nodiscard]] std::string on_received(std::uint32_t message, proto::Duration posted,
-                                        proto::Duration now, bool judged);
+  struct Arrival {
+    std::uint32_t message = 0;
+    proto::Duration posted{};       // since when both the message and its receive exist
+    proto::Duration established{};  // when the later end of its session became READY
+    proto::Duration now{};
+    bool judged = false;  // neither a claim nor the end of a session delayed it
+  };
+  // A receive got a message. Returns what is wrong with that, or an empty text.
+  [[nodiscard]] std::string on_received(const Arrival& arrival);
 
  private:
   [[nodiscard]] bool is_calm(proto::Duration from, proto::Duration to) const;
   [[nodiscard]] proto::Duration answers(const MessagePlan& message) const;
   [[nodiscard]] proto::Duration transfer(std::uint32_t a, std::uint32_t b,
                                          proto::Duration until) const;
+  [[nodiscard]] proto::Duration calls(std::uint32_t a, std::uint32_t b) const;
 
   const Plan& plan_;
   const Reasons& reasons_;

@@ -245,10 +245,11 @@ void Oracle::check_time(const ReceiveRecord& receive) {
   proto::Duration posted = std::max(send.at, receive.at);
   // The wait of a newcomer for its place is judged by places.hpp. A process with the epoch of the
   // one before it waits until chance lets it in.
+  const proto::Duration established = std::max(sessions_.established(message.from, message.to),
+                                               sessions_.established(message.to, message.from));
   if (has_few_places(plan_) || had_same_epoch(message.from, message.to) ||
       had_same_epoch(message.to, message.from)) {
-    posted = std::max({posted, sessions_.established(message.from, message.to),
-                       sessions_.established(message.to, message.from)});
+    posted = std::max(posted, established);
   }
   posted = std::max(posted, send.held_up_until);
   if (any_cancel_is_under_way(message.to) && waits_behind_full_store(receive.message)) {
@@ -257,7 +258,11 @@ void Oracle::check_time(const ReceiveRecord& receive) {
   const bool ended = sessions_.any_ended(message.from, message.to, posted, receive.done) ||
                      sessions_.any_ended(message.to, message.from, posted, receive.done);
   const bool judged = !receive.plan.claims && send.held.empty() && !ended;
-  std::string late = liveness_.on_received(receive.message, posted, receive.done, judged);
+  std::string late = liveness_.on_received({.message = receive.message,
+                                            .posted = posted,
+                                            .established = established,
+                                            .now = receive.done,
+                                            .judged = judged});
   if (!late.empty()) accuse(std::move(late));
 }
 

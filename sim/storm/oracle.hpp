@@ -128,6 +128,10 @@ class Oracle {
   [[nodiscard]] SendRecord& send(std::uint32_t message) { return sends_[message]; }
   [[nodiscard]] std::vector<ReceiveRecord>& receives() { return receives_; }
 
+  // The host has posted a receive or a claim.
+  void on_receive_posted(std::uint32_t host, proto::Duration at) {
+    note_freed_descriptors(host, at);
+  }
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads,
                          proto::Duration at);
   // `clock`: that of the host, now. `from`: the host that the completion names; kAnyHost: its

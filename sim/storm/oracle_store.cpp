@@ -88,9 +88,10 @@ bool Oracle::any_cancel_is_under_way(std::uint32_t host) const {
   return false;
 }
 
-// Called before the judge records an event that frees descriptors: the cancelling of a message or
-// the end of a session of the host. For messages that a full store held up until now, the wait
-// begins again.
+// Called before the judge records an event that may free descriptors: the cancelling of a message,
+// the end of a session of the host, or a new receive. A receive frees the descriptor of the message
+// that it gets, and lends its own to a message that was turned away. For messages that a full store
+// held up until now, the wait begins again.
 void Oracle::note_freed_descriptors(std::uint32_t host, proto::Duration at) {
   std::uint64_t lie_there = 0;
   for (std::uint32_t i = 0; i < sends_.size(); ++i) {

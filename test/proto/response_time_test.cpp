@@ -11,7 +11,9 @@ namespace {
 
 using proto::Duration;
 using proto::microseconds;
+using proto::milliseconds;
 using proto::ResponseTime;
+using proto::Time;
 
 TEST_CASE("response_time__is_a_guess_until_the_first_sample") {
   ResponseTime time(microseconds(2000));
@@ -54,6 +56,32 @@ TEST_CASE("response_time__takes_one_absence_for_less_than_it_was", "[L10]") {
   CHECK(time.overdue(Duration{1}) < microseconds(1000));
   for (int i = 0; i < 60; ++i) time.sample(microseconds(1000000));
   CHECK(time.smoothed() > microseconds(900000));
+}
+
+// Forty packets left within a millisecond, and their answers are read after an absence of a second.
+TEST_CASE("response_time__takes_all_samples_of_one_absence_for_one", "[L10]") {
+  ResponseTime time;
+  for (int i = 0; i < 50; ++i) time.sample(microseconds(100));
+  const Time sent{1'000'000'000};
+  Time now = sent + milliseconds(1000);
+  for (int i = 0; i < 40; ++i) {
+    time.sample_absence(now - (sent + microseconds(25) * i), now);
+    now = now + microseconds(5);  // the answers are read in several turns
+  }
+  CHECK(time.latest() > milliseconds(990));
+  CHECK(time.overdue(Duration{1}) < microseconds(1000));
+}
+
+// A host that is always away for long answers each packet late, also those that leave later.
+TEST_CASE("response_time__believes_absences_of_one_round_trip_after_the_other", "[L10]") {
+  ResponseTime time;
+  for (int i = 0; i < 50; ++i) time.sample(microseconds(100));
+  Time now{1'000'000'000};
+  for (int i = 0; i < 30; ++i) {
+    now = now + milliseconds(30);
+    time.sample_absence(milliseconds(30), now);
+  }
+  CHECK(time.smoothed() > milliseconds(27));
 }
 
 // A sample of zero or less comes from a coarse clock.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of loss detection: what each one does, and when.
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/packets.hpp"
@@ -262,6 +263,41 @@ TEST_CASE("loss__probe_timeouts_double_and_the_first_two_probes_are_empty", "[L8
     CHECK(at[i] - at[i - 1] <= first * (std::int64_t{1} << i) + microseconds(500));
   }
   CHECK(world.stats(0).packets_lost == 0);
+}
+
+// Of two probes that leave together, the second one is always lost, as in a ring with room for one
+// packet. Its path waits for an answer then. The timeout of that path must not send two more.
+TEST_CASE("loss__two_paths_don_t_probe_each_other_without_end", "[L8]") {
+  World* running = nullptr;
+  bool lost = false;
+  Time probed{};
+  int probes = 0;
+  WorldConfig config;
+  config.nics = 2;
+  config.tunables.recovery_early = 0;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (running == nullptr || node != 0 || packet.direction != Direction::tx) return {};
+    const PacketType type = view_of(packet).type;
+    if (type == PacketType::data && !std::exchange(lost, true)) return Fate{.drop = true};
+    if (type != PacketType::probe) return {};
+    ++probes;
+    if (std::exchange(probed, running->now()) == running->now()) return Fate{.drop = true};
+    return {};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  running = &world;
+  Exchange exchange(world);
+  exchange.message(0, 1, 1, 100);
+  REQUIRE(exchange.run(milliseconds(20)));
+  exchange.check_all_ok();
+  world.run_for(milliseconds(200));
+  INFO(probes << " probes");
+  CHECK(lost);
+  CHECK(probes >= 2);
+  CHECK(probes <= 4);
 }
 
 // A peer that is away for 3 ms of every 4 looks slow to the timers, but not to the congestion

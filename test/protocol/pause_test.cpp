@@ -2,8 +2,10 @@
 // A peer, or this endpoint, is away for a while: descheduled, in a debugger, computing. No path
 // fails for that, and up to peer_timeout the peer doesn't either.
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "test/protocol/exchange.hpp"
+#include "test/protocol/packets.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {
@@ -186,6 +188,54 @@ TEST_CASE("pause__is_not_the_measure_of_a_path_that_it_is_the_first_sample_of", 
   REQUIRE(exchange.run(milliseconds(10)));
   exchange.check_all_ok();
   for (const PathStats& path : world.peer_stats(0, 1).paths) CHECK(path.srtt_ns <= 100'000'000);
+}
+
+// Sixteen packets are in flight when an end goes away, and each has an acknowledgement of its own.
+// All of them show the same absence. The next packet is lost: timers as long as the absence would
+// find that out late.
+void lose_after_pause(std::uint32_t who, std::uint64_t budget) {
+  INFO("node " << who << " was away, and takes " << budget << " packets in a turn");
+  bool lose = false;
+  WorldConfig config;
+  config.tunables.ack_every_packets = 1;
+  config.tunables.poll_budget_packets = budget;
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const engine::FaultPacket& packet) -> std::optional<engine::Fate> {
+    if (node != 0 || packet.direction != engine::Direction::tx) return {};
+    if (!message_of(packet) || !std::exchange(lose, false)) return {};
+    return engine::Fate{.drop = true};
+  };
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  std::uint64_t tag = 0;
+  for (; tag < 20; ++tag) {
+    exchange.message(0, 1, tag, 100);
+    REQUIRE(exchange.run(milliseconds(10)));
+  }
+  if (who == 1) world.pause(1, true);
+  for (; tag < 36; ++tag) {
+    exchange.message(0, 1, tag, 100);
+    world.run_for(proto::nanoseconds(500));
+  }
+  world.pause(who, true);
+  world.run_for(milliseconds(500));
+  world.pause(who, false);
+  REQUIRE(exchange.run(milliseconds(100)));
+  lose = true;
+  const proto::Time sent = world.now();
+  exchange.message(0, 1, tag, 100);
+  REQUIRE(exchange.run(milliseconds(2000)));
+  CHECK_FALSE(lose);
+  CHECK(world.now() - sent < milliseconds(5));
+  exchange.check_all_ok();
+}
+
+TEST_CASE("pause__counts_once_however_many_answers_show_it", "[L10]") {
+  for (const std::uint32_t who : {0u, 1u}) {
+    for (const std::uint64_t budget : {8u, 128u}) lose_after_pause(who, budget);
+  }
 }
 
 // Node 0 hears nothing of the other node while it is away itself. That time doesn't count as

@@ -37,7 +37,7 @@ sim::Plan two_hosts() {
 std::string verdict_after(const sim::Plan& plan, Duration took) {
   const sim::Reasons reasons(plan);
   sim::Liveness liveness(plan, reasons);
-  return liveness.on_received(0, Duration{}, took, true);
+  return liveness.on_received({.now = took, .judged = true});
 }
 
 sim::FaultPlan fault(FaultKind kind, Duration at, Duration lasts) {
@@ -72,6 +72,22 @@ TEST_CASE("liveness__a_way_is_open") {
   plan.faults.push_back(fault(FaultKind::nic_silent, milliseconds(1), milliseconds(200)));
   CHECK(verdict_after(plan, milliseconds(20)) == "");
   CHECK(verdict_after(plan, milliseconds(60)) != "");
+}
+
+// Calls of a new session try one pair of NICs after the other. Calls are up to 15 ms apart here, so
+// they try the last one of the four pairs within 45 ms.
+TEST_CASE("liveness__the_session_is_established_meanwhile") {
+  sim::Plan plan = two_hosts();
+  plan.tunables.handshake_retry_us = 10'000;
+  plan.faults.push_back(fault(FaultKind::nic_silent, milliseconds(1), milliseconds(900)));
+  const sim::Reasons reasons(plan);
+  const auto verdict = [&](Duration established, Duration took) {
+    sim::Liveness liveness(plan, reasons);
+    return liveness.on_received({.established = established, .now = took, .judged = true});
+  };
+  CHECK(verdict(Duration{}, milliseconds(80)) != "");
+  CHECK(verdict(milliseconds(60), milliseconds(80)) == "");
+  CHECK(verdict(milliseconds(60), milliseconds(140)) != "");
 }
 
 TEST_CASE("liveness__no_way_is_open_or_a_host_is_away") {
@@ -111,10 +127,14 @@ TEST_CASE("liveness__waiting_begins_anew_with_each_arrival") {
   const sim::Plan plan = two_hosts();
   const sim::Reasons reasons(plan);
   sim::Liveness liveness(plan, reasons);
-  CHECK(liveness.on_received(1, milliseconds(9), milliseconds(9), true) == "");
-  CHECK(liveness.on_received(0, Duration{}, milliseconds(9), true) != "");
-  CHECK(liveness.on_received(0, Duration{}, milliseconds(9) + microseconds(300), true) == "");
-  CHECK(liveness.on_received(0, Duration{}, milliseconds(20), false) == "");
+  const auto arrives = [&](std::uint32_t message, Duration posted, Duration now, bool judged) {
+    return liveness.on_received(
+        {.message = message, .posted = posted, .now = now, .judged = judged});
+  };
+  CHECK(arrives(1, milliseconds(9), milliseconds(9), true) == "");
+  CHECK(arrives(0, Duration{}, milliseconds(9), true) != "");
+  CHECK(arrives(0, Duration{}, milliseconds(9) + microseconds(300), true) == "");
+  CHECK(arrives(0, Duration{}, milliseconds(20), false) == "");
 }
 
 TEST_CASE("liveness__without_recovery_there_is_no_bound") {

@@ -131,6 +131,20 @@ TEST_CASE("oracle_store__a_session_s_end_makes_room_too") {
   CHECK(s.verdict_when_received(kCancelled + milliseconds(1)) == "");
 }
 
+TEST_CASE("oracle_store__a_receive_for_older_messages_makes_room_too") {
+  Scene s(plan_of(kTurnedAway + 1));
+  s.oracle().on_receive_posted(1, kCancelled);
+  s.post_receive(kNobodyWants);
+  CHECK(s.verdict_when_received(kCancelled + milliseconds(1)) == "");
+}
+
+TEST_CASE("oracle_store__after_a_receive_for_older_messages_it_comes_in_time") {
+  Scene s(plan_of(kTurnedAway + 1));
+  s.oracle().on_receive_posted(1, kCancelled);
+  s.post_receive(kNobodyWants);
+  CHECK_THAT(s.verdict_when_received(kCancelled * 2), Catch::Contains("took"));
+}
+
 TEST_CASE("oracle_store__nothing_waits_where_the_store_has_room") {
   Scene s(plan_of(kTurnedAway));  // the last but one takes the reserve
   s.cancel(kTurnedAway - 2, kCancelled);
