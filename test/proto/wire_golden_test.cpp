@@ -21,8 +21,7 @@ constexpr std::uint64_t kToken = 0x1122334455667788;
 constexpr std::uint32_t kReceiver = 0x12345678;
 
 const std::string kData =
-    "01 10 23 07 78 56 34 12  88 77 66 55 44 33 22 11"  // version type slot generation receiver
-                                                        // token
+    "01 10 23 07 78 56 34 12  88 77 66 55 44 33 22 11"  // version type slot generation receiver ...
     "24 7b fb 43 0a 05 ff 03  fe ff ff ff 09 00 00 00"  // CRC hwords flags back number floor
     "0d 0c 0b 0a 04 03 02 01"                           // message fragment
     "10 32 54 76 98 ba dc fe  ef cd ab 89 67 45 23 01"  // tag immediate
