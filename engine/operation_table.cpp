@@ -19,6 +19,18 @@ PeerId OperationSlot::target() const {
       request);
 }
 
+std::uint16_t OperationSlot::channel() const {
+  return std::visit(
+      []<class Asked>(const Asked& asked) -> std::uint16_t {
+        if constexpr (requires { asked.request.channel; }) {
+          return asked.request.channel;
+        } else {
+          return 0;
+        }
+      },
+      request);
+}
+
 OperationTable::OperationTable(std::size_t max_operations)
     : slots_(max_operations), free_(max_operations, WordRing::Consumers::many) {
   for (std::uint64_t index = 0; index < max_operations; ++index) {

@@ -44,6 +44,12 @@ struct OperationSlot {
   }
   // The peer that a send or a one-sided operation goes to; kAnyPeer: it is neither.
   [[nodiscard]] PeerId target() const;
+  [[nodiscard]] bool is_send() const { return std::holds_alternative<proto::SendRequest>(request); }
+  [[nodiscard]] bool is_flush() const {
+    return std::holds_alternative<OneSided<FlushRequest>>(request);
+  }
+  // Of a one-sided operation.
+  [[nodiscard]] std::uint16_t channel() const;
 };
 
 class OperationTable {
@@ -57,6 +63,7 @@ class OperationTable {
   void give(std::span<const std::uint64_t> indices);
 
   [[nodiscard]] OperationSlot& at(std::uint64_t index) { return slots_[index]; }
+  [[nodiscard]] const OperationSlot& at(std::uint64_t index) const { return slots_[index]; }
   [[nodiscard]] std::size_t capacity() const { return slots_.size(); }
 
  private:

@@ -38,6 +38,7 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       commands_(settings.tunables.max_operations + kCallRoom, WordRing::Consumers::one),
       known_(std::make_unique<std::atomic<PeerId>[]>(settings.tunables.max_peers)),
       waiting_(settings.tunables.max_peers, settings.tunables.max_operations),
+      waiting_one_sided_(settings.tunables.max_peers, settings.tunables.max_operations),
       // An operation whose buffer is released late has a second completion.
       completions_(2 * settings.tunables.max_operations + kNotices),
       idle_(settings.tunables),

@@ -144,6 +144,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   [[nodiscard]] bool execute_commands(proto::Time now);
   void execute(std::uint32_t index, proto::Time now);
   [[nodiscard]] bool try_send(std::uint32_t index, proto::Time now);
+  [[nodiscard]] bool must_wait(const OperationSlot& slot) const;
   [[nodiscard]] Status submit(std::uint32_t index, const OperationSlot& slot, proto::Time now);
   [[nodiscard]] Status cancel(OperationId operation, proto::Time now);
   [[nodiscard]] bool deliver();
@@ -164,7 +165,8 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
 
   // Used only by the engine thread.
   WaitingSends waiting_;
-  bool refused_ = false;  // since the last delivery
+  WaitingSends waiting_one_sided_;  // no message waits for these
+  bool refused_ = false;            // since the last delivery
   bool closed_told_ = false;
 
   boost::lockfree::spsc_queue<Completion> completions_;

@@ -57,7 +57,9 @@ TurnResult ThreadedEndpoint::serve(Time now) {
   const bool commanded = execute_commands(now);
   TurnResult result;
   if (!body_->protocol().is_through()) result = body_->progress(now);
-  const bool retried = waiting_.retry([&](std::uint32_t index) { return try_send(index, now); });
+  const auto retry = [&](std::uint32_t index) { return try_send(index, now); };
+  bool retried = waiting_.retry(retry);
+  retried = waiting_one_sided_.retry(retry) || retried;
   const bool delivered = deliver();
   if (delivered) consumer_bell_.ring();
   if (body_->protocol().closed() && !closed_told_) {
@@ -110,8 +112,18 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
     if (status != Status::ok) refuse(slot, status);
     return;
   }
+  if (!must_wait(slot) && try_send(index, now)) return;
+  (slot.is_send() ? waiting_ : waiting_one_sided_).push(slot.target(), index);
+}
+
+// Whether others to the peer wait that come first. A flush passes those of other channels: they may
+// wait for a channel that it makes free.
+bool ThreadedEndpoint::must_wait(const OperationSlot& slot) const {
   const PeerId peer = slot.target();
-  if (waiting_.waits(peer) || !try_send(index, now)) waiting_.push(peer, index);
+  if (slot.is_send()) return waiting_.waits(peer);
+  if (!slot.is_flush()) return waiting_one_sided_.waits(peer);
+  return waiting_one_sided_.any(
+      peer, [&](std::uint32_t other) { return operations_.at(other).channel() == slot.channel(); });
 }
 
 // A send that waits here has no message number yet, so the receiver need not hear of the
@@ -119,10 +131,11 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
 Status ThreadedEndpoint::cancel(OperationId operation, Time now) {
   const Status status = body_->protocol().cancel(now, operation);
   const std::uint32_t index = index_of(operation);
-  if (index >= operations_.capacity() || !waiting_.holds(index)) return status;
+  if (index >= operations_.capacity()) return status;
+  WaitingSends& waiting = waiting_.holds(index) ? waiting_ : waiting_one_sided_;
   OperationSlot& slot = operations_.at(index);
-  if (slot.operation() != operation) return status;
-  waiting_.remove(index);
+  if (!waiting.holds(index) || slot.operation() != operation) return status;
+  waiting.remove(index);
   refuse(slot, Status::cancelled);
   return Status::ok;
 }

@@ -59,6 +59,15 @@ class WaitingSends {
     }
   }
 
+  // Whether one to this peer fulfils the condition.
+  template <class Condition>
+  [[nodiscard]] bool any(PeerId peer, Condition&& condition) const {
+    for (std::uint32_t index = at(peer).head; index != kNone; index = next_[index]) {
+      if (condition(index)) return true;
+    }
+    return false;
+  }
+
   // Offers each peer's sends to `take`, oldest first, until it returns false for one. Returns true
   // if any was taken.
   template <class Take>

@@ -68,7 +68,8 @@ enum class Status : std::uint8_t {
   // peers, or call again later.
   peer_full,
   // Completion of a one-sided operation: the key is wrong, does not give that right, or the range
-  // is not within the region. Nothing was touched.
+  // is not within the region. Nothing was touched, unless it is the signal of a write longer than a
+  // packet: then `outcome_unknown` is true, and the bytes are placed.
   access_denied,
   // The key's region belongs to another process than the one that is connected: its owner has
   // restarted. Nothing was touched. Get a new key.
@@ -77,7 +78,7 @@ enum class Status : std::uint8_t {
   // bytes of a write may have been placed.
   region_withdrawn,
   // Completion of an atomic or a signal: the word is not naturally aligned in the target's memory.
-  // Nothing was done.
+  // Nothing was done, with the same exception.
   misaligned,
   // Completion of a strong operation: one before it on its channel has failed. Nothing was sent.
   predecessor_failed,

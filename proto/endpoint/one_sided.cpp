@@ -22,7 +22,7 @@ bool is_signal(const WordOperation& word) {
 }
 
 bool lies_within(const RegionKey& key, std::uint64_t offset, std::uint64_t bytes) {
-  return offset <= key.bytes && bytes <= key.bytes - offset;
+  return bytes <= kMaxMessageBytes && offset <= key.bytes && bytes <= key.bytes - offset;
 }
 
 wire::TargetPart target_of(const RegionKey& key, std::uint64_t offset, std::uint64_t bytes,

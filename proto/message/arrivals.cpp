@@ -377,7 +377,10 @@ void Incoming::free_incoming(IncomingMessage& message) {
     descriptors_.note_store_moves();
   }
   payloads_.drop(message.first_chunk);
-  if (message.long_write != kNoIndex) long_writes_.free(message.long_write);
+  if (message.long_write != kNoIndex) {
+    long_writes_.free(message.long_write);
+    --long_writes_of_[message.peer];
+  }
   leave_grants(message);
   message.arrived.release();
   outbox_.withdraw(peer, message);

@@ -27,7 +27,9 @@ namespace hawser::proto {
 // A channel on which operations are under way to a peer, or one has failed.
 struct OrderedChannel {
   std::uint16_t channel = 0;
-  bool failed = false;
+  bool failed = false;             // since the last flush
+  std::uint32_t first_failed = 0;  // the segments of the first and of the last failure
+  std::uint32_t last_failed = 0;
   std::uint32_t segment = 0;  // of what is posted now
   std::uint32_t open = 0;     // operations of that segment that have not ended
   std::uint32_t all = 0;      // of all segments
@@ -56,10 +58,10 @@ class ChannelOrder {
     OrderedChannel& on = channels_.at(at);
     OneSidedSend& operation = operations_.at(index);
     const bool waits = strong && on.all > 0;
+    operation.order_ends = on.segment;
     if (waits) {
       if (count_held(on) >= kMostHeld) return Verdict::no_place;
       operation.order_before = on.open;
-      operation.order_ends = on.segment;
       on.held.push_back(operations_, index);
       ++on.segment;
       on.open = 0;
@@ -81,7 +83,7 @@ class ChannelOrder {
     if (channels_.get(id) == nullptr) return;  // its session has ended
     const std::uint32_t at = id.index;
     OrderedChannel& on = channels_.at(at);
-    if (!ok) on.failed = true;
+    if (!ok) note_failure(on, operation.order_segment);
     --on.all;
     if (operation.order_segment == on.segment) {
       --on.open;
@@ -90,7 +92,7 @@ class ChannelOrder {
     }
     if (!on.held.empty() && operations_.at(on.held.front()).order_before == 0) {
       const std::uint32_t next = on.held.pop_front(operations_);
-      release(next, on.failed);
+      release(next, has_failed(next));
       return;
     }
     forget_idle(of_peer, at);
@@ -100,21 +102,21 @@ class ChannelOrder {
   [[nodiscard]] bool has_place(std::uint32_t index) const {
     return channels_.get(operations_.at(index).order_channel) != nullptr;
   }
-  // Whether an operation on the channel of this one, which was posted, has failed.
+  // Whether an operation that was posted before this one on its channel has failed.
   [[nodiscard]] bool has_failed(std::uint32_t index) const {
-    return channels_.at(operations_.at(index).order_channel.index).failed;
+    const OneSidedSend& operation = operations_.at(index);
+    const OrderedChannel& on = channels_.at(operation.order_channel.index);
+    return on.failed && !is_after(on.first_failed, operation.order_ends);
   }
-  // A flush has told the channel's failure. Returns whether there was one.
-  bool take_failure(OrderedChannels& of_peer, std::uint16_t channel) {
-    for (std::uint32_t at = of_peer.front(); at != kNoIndex; at = of_peer.next(channels_, at)) {
-      OrderedChannel& on = channels_.at(at);
-      if (on.channel != channel) continue;
-      const bool failed = on.failed;
-      on.failed = false;
-      forget_idle(of_peer, at);
-      return failed;
-    }
-    return false;
+  // This one, a flush, tells the failure of those before it. Returns whether there was one. Those
+  // behind it go on being held against their followers.
+  bool tell_failure(std::uint32_t index) {
+    if (!has_failed(index)) return false;
+    const std::uint32_t ends = operations_.at(index).order_ends;
+    OrderedChannel& on = channels_.at(operations_.at(index).order_channel.index);
+    on.failed = is_after(on.last_failed, ends);
+    on.first_failed = ends + 1;
+    return true;
   }
 
   // The peer's session has ended. Calls fail(index) for each held operation, which has no place in
@@ -133,6 +135,14 @@ class ChannelOrder {
   [[nodiscard]] std::uint32_t channels() const { return channels_.size(); }
 
  private:
+  [[nodiscard]] static bool is_after(std::uint32_t a, std::uint32_t b) {
+    return static_cast<std::int32_t>(a - b) > 0;
+  }
+  static void note_failure(OrderedChannel& on, std::uint32_t segment) {
+    if (!on.failed || is_after(on.first_failed, segment)) on.first_failed = segment;
+    if (!on.failed || is_after(segment, on.last_failed)) on.last_failed = segment;
+    on.failed = true;
+  }
   [[nodiscard]] std::uint32_t channel_of(OrderedChannels& of_peer, std::uint16_t channel) {
     std::uint32_t count = 0;
     for (std::uint32_t at = of_peer.front(); at != kNoIndex; at = of_peer.next(channels_, at)) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "hawser/types.hpp"
 #include "proto/base/bitmap.hpp"
@@ -244,6 +245,7 @@ class Incoming {
   Slab<IncomingMessage> messages_;
   static constexpr std::uint32_t kMostLongWrites = 1024;  // and long replies, of all peers
   Slab<LongWrite> long_writes_;
+  std::vector<std::uint32_t> long_writes_of_;  // by peer
   Ring<Completion> notices_;
   HostPlacement host_;  // the buffers of this end's reads
   BlockPool bitmap_blocks_;

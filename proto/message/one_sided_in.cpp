@@ -201,8 +201,11 @@ void Incoming::begin_reply(Peer& peer, std::uint64_t number, const wire::PacketV
 void Incoming::begin_long(Peer& peer, std::uint64_t number, const wire::PacketView& packet,
                           OneSided kind, std::byte* into) {
   SlabId aside;
-  LongWrite* const write = long_writes_.try_allocate(aside);
+  // One peer gets half of what the others have left.
+  const bool has_place = long_writes_of_[peer.index] < long_writes_.available();
+  LongWrite* const write = has_place ? long_writes_.try_allocate(aside) : nullptr;
   if (write == nullptr) return reporter_.drop(DropReason::no_descriptor);
+  ++long_writes_of_[peer.index];
   write->target = *packet.target;
   if (packet.signal != nullptr) write->signal = *packet.signal;
   SlabId id;

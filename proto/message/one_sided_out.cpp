@@ -21,6 +21,10 @@ namespace hawser::proto {
 
 OneSidedSend* Outgoing::make_one_sided(Peer& peer, SendKind kind, OutgoingMessage*& message) {
   SlabId id;
+  if (kind == SendKind::reply) {  // its places are withheld
+    one_sided_.release(1);
+    messages_.release(1);
+  }
   OneSidedSend* const made = one_sided_.try_allocate(id);
   message = made == nullptr ? nullptr : messages_.try_allocate();
   if (message == nullptr) {
@@ -78,8 +82,7 @@ void Outgoing::take_turn(std::uint32_t index, bool failed) {
   OutgoingMessage& message = messages_.at(operation.message);
   Peer& peer = peers_.at(message.peer);
   if (message.kind == SendKind::flush) {
-    (void)order_.take_failure(one_sided_of(peer).channels, message.channel);
-    return end_held(message, failed ? Status::predecessor_failed : Status::ok);
+    return end_held(message, order_.tell_failure(index) ? Status::predecessor_failed : Status::ok);
   }
   if (failed) return end_held(message, Status::predecessor_failed);
   if (!peer.sends.table.in_window(peer.sends.next_number) || !enter(peer, message)) {
@@ -111,15 +114,16 @@ void Outgoing::number_those_that_wait() {
 
 // The session has ended: so do the operations that wait for their turn, or for a number.
 void Outgoing::end_waiting(Peer& peer, Status status) {
+  if (peer.sends.one_sided == kNoIndex) return;
+  // First of all, so that no end releases another one.
+  order_.drop(one_sided_of(peer).channels, [&](std::uint32_t index) {
+    end_held(messages_.at(one_sided_.at(index).message), status);
+  });
   unnumbered_.for_each(one_sided_, [&](std::uint32_t index) {
     OutgoingMessage& message = messages_.at(one_sided_.at(index).message);
     if (message.peer != peer.index) return;
     unnumbered_.remove(one_sided_, index);
     end_held(message, status);
-  });
-  if (peer.sends.one_sided == kNoIndex) return;
-  order_.drop(one_sided_of(peer).channels, [&](std::uint32_t index) {
-    end_held(messages_.at(one_sided_.at(index).message), status);
   });
   forget_idle(peer);
 }
@@ -132,7 +136,6 @@ void Outgoing::end_held(OutgoingMessage& message, Status status) {
   message.finished = true;
   message.result = status;
   --peer.open_sends;
-  leave_order(peer, message);
   turn_.progress();
   release_send(message);
 }
@@ -175,8 +178,9 @@ void Outgoing::await_reply(Peer& peer, OneSidedSend& operation) {
 OneSidedSend* Outgoing::fetch_named(const Peer& peer, std::uint64_t note) {
   const SlabId id{static_cast<std::uint32_t>(note), static_cast<std::uint32_t>(note >> 32)};
   const OutgoingMessage* const message = messages_.get(id);
-  if (message == nullptr || message->peer != peer.index || message->one_sided == kNoIndex)
-    return nullptr;
+  if (message == nullptr || message->peer != peer.index || message->one_sided == kNoIndex ||
+      message->held)
+    return nullptr;  // or it was never sent, and the note is a guess
   OneSidedSend& operation = one_sided_.at(message->one_sided);
   return operation.awaits_reply ? &operation : nullptr;
 }
@@ -195,14 +199,21 @@ void Outgoing::end_fetch(OneSidedSend& operation, Status status) {
   leave_fetches(peer, operation);
   message.moved = coarse(turn_.now());
   if (status != Status::ok) operation.reply_failure = status;
-  if (!message.finished) return;
+  if (!message.finished) {
+    if (ends_session(status)) return;  // its session's end finishes it
+    // A reply says that the target has executed the fetch. Its status need not be awaited.
+    finish_send(message, Status::ok);
+    advance_floor(peer);
+    return;
+  }
   --peer.open_sends;
-  leave_order(peer, message);
   end_hold(message);
 }
 
 bool Outgoing::may_reply(Peer& peer) {
-  return replies_ < most_replies_ && peer.sends.table.in_window(peer.sends.next_number) &&
+  // One peer gets half of what the others have left.
+  return replies_of_[peer.index] < most_replies_ - replies_ &&
+         peer.sends.table.in_window(peer.sends.next_number) &&
          peer.sends.table.prepare(peer.sends.next_number);
 }
 
@@ -214,6 +225,7 @@ OneSidedSend& Outgoing::make_reply(Peer& peer, std::uint64_t note, std::uint64_t
   HAWSER_ASSERT(entered);  // its place was prepared
   message->held = false;
   ++replies_;
+  ++replies_of_[peer.index];
   message->bytes = bytes;
   reply->target.flags = wire::kTargetReply;
   reply->target.note = note;
@@ -232,7 +244,7 @@ void Outgoing::start_reply(Peer& peer, OneSidedSend& reply, const std::byte* fro
 // Replies from a region that is withdrawn end with that: nothing of it is read any more, once the
 // NICs have let go of what they have.
 void Outgoing::withdraw_replies(SlabId region) {
-  for (std::uint32_t i = 0; i < one_sided_.capacity() && replies_ > 0; ++i) {
+  for (std::uint32_t i = 0; i < one_sided_.touched() && replies_ > 0; ++i) {
     OneSidedSend* const reply = one_sided_.find(i);
     if (reply == nullptr || reply->region != region) continue;
     OutgoingMessage& message = messages_.at(reply->message);
@@ -245,9 +257,18 @@ void Outgoing::withdraw_replies(SlabId region) {
     message.bytes = 0;
     message.fragments = message.may_send = message.next_fragment = 1;
     message.granted = message.stopped = false;
+    if (message.unreaped == 0) end_withdrawn_reading(message);
     queue_retransmit(peer, messages_.id_at(reply->message), 0, nullptr);
     consider_asking(message);
   }
+}
+
+// The reply's region may be withdrawn. What leaves of the reply from then on has no bytes of it.
+void Outgoing::end_withdrawn_reading(OutgoingMessage& message) {
+  OneSidedSend& reply = one_sided_.at(message.one_sided);
+  const bool is_withdrawn = (reply.target.flags & wire::kTargetWithdrawn) != 0;
+  if (!is_withdrawn || reply.region == kNoSlabId) return;
+  complete_withdrawal(regions_.end_reading(std::exchange(reply.region, kNoSlabId)));
 }
 
 void Outgoing::write_target(const OutgoingMessage& message, wire::PacketWriter& writer) const {
@@ -264,6 +285,7 @@ void Outgoing::free_one_sided(OutgoingMessage& message) {
   HAWSER_ASSERT(!operation.awaits_reply);
   if (message.kind == SendKind::reply) {
     --replies_;
+    --replies_of_[message.peer];
     if (operation.region != kNoSlabId) complete_withdrawal(regions_.end_reading(operation.region));
   }
   one_sided_.free(message.one_sided);
@@ -294,9 +316,10 @@ void Outgoing::apply_one_sided_status(OutgoingMessage& message, wire::MessageSta
 
 void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released) {
   const OneSidedSend& operation = one_sided_.at(message.one_sided);
-  if (operation.then != kNoIndex) return;  // its signal completes
+  const bool has_signal = operation.then != kNoIndex;
+  if (has_signal && released) return;  // its signal completes
   Completion completion;
-  completion.operation = message.operation;
+  completion.operation = has_signal ? messages_.at(operation.then).operation : message.operation;
   completion.user_data = message.options.user_data;
   completion.kind = operation_kind(message.kind);
   completion.status = message.result == Status::ok ? operation.reply_failure : message.result;

@@ -4,6 +4,7 @@
 // (docs/internals/protocol.md §8 and §9).
 //
 //   send.cpp       the life of a message, and what the peer says of it
+//   send_end.cpp   its end: finished, released, completed
 //   packed.cpp     several small messages in one packet
 //   envelope.cpp   how a message asks for its status
 //   one_sided_out.cpp   operations on the memory of peers, and replies to theirs
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "hawser/types.hpp"
 #include "proto/base/assert.hpp"
@@ -222,6 +224,8 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void complete_send(const OutgoingMessage& message, bool released);
   void release_send(OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
+  void let_go(OutgoingMessage& message);
+  void end_withdrawn_reading(OutgoingMessage& message);
   [[nodiscard]] bool enter(Peer& peer, OutgoingMessage& message);
   void follow(std::uint32_t index, Status status, bool has_left);
   [[nodiscard]] PeerOneSided& one_sided_of(Peer& peer);
@@ -286,6 +290,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   IndexList<OneSidedSend, &OneSidedSend::order_link> unnumbered_;  // no place for their numbers yet
   Slab<Retransmit> retransmits_;
   DeadlineHeap timers_;
+  std::vector<std::uint32_t> replies_of_;  // by peer
   std::uint32_t unreleased_ = 0;
   std::uint32_t replies_ = 0;
 };

@@ -45,6 +45,7 @@ Incoming::Incoming(const Parts& parts)
       messages_(capacity(turn_.tunables.max_receive_messages + turn_.tunables.max_operations +
                          turn_.tunables.max_peers + kMostLongWrites)),
       long_writes_(kMostLongWrites),
+      long_writes_of_(turn_.tunables.max_peers),
       notices_(capacity(turn_.tunables.max_operations)),
       bitmap_blocks_(messages_.capacity() + kLongMessageBlocks, kDirectories),
       matching_(capacity(turn_.tunables.max_operations), messages_.capacity(),

@@ -49,7 +49,11 @@ Outgoing::Outgoing(const Parts& parts, const Limits& limits)
       peers_one_sided_(static_cast<std::uint32_t>(turn_.tunables.max_peers)),
       order_(one_sided_, messages_.capacity()),
       retransmits_(limits.retransmits),
-      timers_(messages_.capacity()) {}
+      timers_(messages_.capacity()),
+      replies_of_(turn_.tunables.max_peers) {
+  messages_.withhold(most_replies_);
+  one_sided_.withhold(most_replies_);
+}
 
 OutgoingMessage* Outgoing::make(Peer& peer) {
   OutgoingMessage* const message = messages_.try_allocate();
@@ -129,101 +133,11 @@ void Outgoing::want_to_send(Peer& peer, OutgoingMessage& message) {
   senders_.want(peer);
 }
 
-// The caller moves the floor when it has finished all that it has to.
-void Outgoing::finish_send(OutgoingMessage& message, Status status) {
-  HAWSER_ASSERT(!message.finished);
-  Peer& peer = peers_.at(message.peer);
-  const std::uint32_t index = messages_.index_of(message);
-  message.finished = true;
-  message.result = status;
-  if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
-  timers_.remove(index);
-  message.ask_timer.stop();
-  drop_retransmits(peer.sends, message);
-  peer.sends.table.erase(message.number);
-  if (status == Status::ok || status == Status::truncated) ++turn_.counters.messages_sent;
-  turn_.progress();
-  if (status != Status::ok && awaits_reply(message))
-    leave_fetches(peer, one_sided_.at(message.one_sided));  // none will come
-  if (!awaits_reply(message)) {
-    --peer.open_sends;
-    if (message.one_sided != kNoIndex) leave_order(peer, message);
-  }
-  if (message.unreaped == 0) return end_hold(message);
-  ++unreleased_;
-  // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
-  // failure is reported now, and the release of the buffer later.
-  if (ends_session(status)) complete_send(message, false);
-}
-
-// The message is finished, and no NIC reads from it, or its reply has come: whichever is last.
-void Outgoing::end_hold(OutgoingMessage& message) {
-  if (message.unreaped > 0) return;
-  if (!awaits_reply(message)) release_send(message);
-}
-
-void Outgoing::release_send(OutgoingMessage& message) {
-  complete_send(message, true);
-  Peer& peer = peers_.at(message.peer);
-  HAWSER_ASSERT(peer.messages > 0);
-  --peer.messages;
-  touched_.add(peer);
-  const std::uint32_t then =
-      message.one_sided == kNoIndex ? kNoIndex : one_sided_.at(message.one_sided).then;
-  const Status result = message.result;
-  const bool has_left = std::max(message.next_fragment, message.sent_before) > 0;
-  if (message.one_sided != kNoIndex) free_one_sided(message);
-  messages_.free(messages_.index_of(message));
-  if (then != kNoIndex) follow(then, result, has_left);
-}
-
-void Outgoing::complete_send(const OutgoingMessage& message, bool released) {
-  if (turn_.tracing()) {
-    reporter_.trace_send(TraceKind::send_completed, message,
-                         static_cast<std::uint8_t>(message.result), released ? 1 : 0);
-  }
-  if (message.kind == SendKind::reply) return;  // nobody here asked for it
-  if (message.kind != SendKind::message) return complete_one_sided(message, released);
-  Completion completion;
-  completion.operation = message.operation;
-  completion.user_data = message.options.user_data;
-  completion.kind = OperationKind::send;
-  completion.status = message.result;
-  completion.channel = message.channel;
-  completion.peer = peers_.id_of(message.peer);
-  completion.tag = message.tag;
-  completion.bytes = message.bytes;
-  completion.message_bytes = message.bytes;
-  completion.immediate = message.options.immediate;
-  completion.released = released;
-  // A receiver can have the whole message only if all of it was sent.
-  completion.outcome_unknown =
-      ends_session(message.result) &&
-      std::max(message.next_fragment, message.sent_before) >= message.fragments;
-  turn_.complete(completion);
-}
-
 void Outgoing::advance_floor(Peer& peer) {
   const std::uint64_t floor = peer.sends.table.first(peer.sends.next_number);
   if (floor == peer.sends.floor) return;
   peer.sends.floor = floor;
   peer.sends.table.advance_floor(floor, [](std::uint64_t, std::uint32_t) {});
-}
-
-void Outgoing::reap(std::span<LocalNic> nics) {
-  std::array<std::uint64_t, 64> cookies;
-  for (LocalNic& local : nics) {
-    for (std::size_t n = cookies.size(); n == cookies.size();) {
-      n = local.nic->reap(cookies);
-      for (std::size_t i = 0; i < n; ++i) {
-        OutgoingMessage& message = messages_.at(static_cast<std::uint32_t>(cookies[i]));
-        HAWSER_ASSERT(message.unreaped > 0);
-        if (--message.unreaped > 0 || !message.finished) continue;
-        --unreleased_;
-        end_hold(message);
-      }
-    }
-  }
 }
 
 // The receiver has no room: nothing more goes before a grant. If the grant is lost, asking brings

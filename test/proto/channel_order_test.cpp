@@ -85,8 +85,43 @@ TEST_CASE("ChannelOrder__after_a_failure_strong_ones_fail_until_it_was_told", "[
   CHECK(at.released[1] == std::pair{second, true});
   at.end(second, false);
   CHECK(at.order.channels() == 1);  // it remembers the failure
-  CHECK(at.order.take_failure(at.channels, 1));
-  CHECK_FALSE(at.order.take_failure(at.channels, 1));
+  const auto flush = at.posted(1, true, Verdict::go);
+  CHECK(at.order.tell_failure(flush));
+  CHECK_FALSE(at.order.tell_failure(flush));
+  at.end(flush);
+  CHECK(at.order.channels() == 0);
+}
+
+TEST_CASE("ChannelOrder__a_later_failure_fails_none_that_was_posted_before", "[O32][O33]") {
+  Scene at;
+  const auto a = at.posted(1, false, Verdict::go);
+  const auto strong = at.posted(1, true, Verdict::held);
+  const auto later = at.posted(1, false, Verdict::go);
+  const auto flush = at.posted(1, true, Verdict::held);
+  at.end(later, false);
+  CHECK(at.released.empty());
+  at.end(a);
+  REQUIRE(at.released == std::vector{std::pair{strong, false}});
+  at.end(strong);
+  REQUIRE(at.released.size() == 2);
+  CHECK(at.released[1] == std::pair{flush, true});
+  CHECK(at.order.tell_failure(flush));
+  at.end(flush);
+  CHECK(at.order.channels() == 0);
+}
+
+TEST_CASE("ChannelOrder__a_flush_tells_no_failure_behind_it", "[O33]") {
+  Scene at;
+  const auto a = at.posted(1, false, Verdict::go);
+  const auto first = at.posted(1, true, Verdict::held);
+  at.end(at.posted(1, false, Verdict::go), false);
+  at.end(a);
+  REQUIRE(at.released == std::vector{std::pair{first, false}});
+  CHECK_FALSE(at.order.tell_failure(first));
+  at.end(first);
+  const auto second = at.posted(1, true, Verdict::go);
+  CHECK(at.order.tell_failure(second));
+  at.end(second);
   CHECK(at.order.channels() == 0);
 }
 
