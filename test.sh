@@ -71,7 +71,9 @@ run_storms() {
       --json "$root/build/release/storm_partners.json" &&
     "$root/build/release/tool/hawser" storm --seeds "2000001..$((2000000 + more))" \
       --json "$root/build/release/storm_epochs.json" &&
-    echo "$((seeds + 2 * more)) storms, 0 failed"
+    "$root/build/release/tool/hawser" storm --seeds "3000001..$((3000000 + more))" \
+      --json "$root/build/release/storm_one_sided.json" &&
+    echo "$((seeds + 3 * more)) storms, 0 failed"
 }
 
 # Runs the tests of a preset: those of the gate, or those that the caller has chosen.

@@ -22,13 +22,15 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
     : plan_(plan),
       world_(world),
       oracle_(oracle),
+      one_sided_(plan, world, oracle),
       processes_(plan.hosts.size()),
       record_of_(plan.receives.size(), kNoRecord),
       send_tries_(plan.messages.size(), 0),
       receive_tries_(plan.receives.size(), 0),
       drain_tries_(plan.hosts.size(), 0),
+      one_sided_tries_(plan.one_sided.size(), 0),
       sent_as_(plan.messages.size(), kNoOperation),
-      undecided_(plan.messages.size() + plan.receives.size()),
+      undecided_(plan.messages.size() + plan.receives.size() + plan.one_sided.size()),
       answers_(plan.hosts.size() * plan.hosts.size(), 0) {
   for (std::uint32_t i = 0; i < plan.messages.size(); ++i) later(Act::send, i, plan.messages[i].at);
   for (std::uint32_t i = 0; i < plan.receives.size(); ++i) {
@@ -38,6 +40,8 @@ Application::Application(const Plan& plan, World& world, Oracle& oracle)
   for (std::uint32_t i = 0; i < plan.closings.size(); ++i)
     later(Act::close, i, plan.closings[i].at);
   for (std::uint32_t i = 0; i < plan.calls.size(); ++i) later(Act::call, i, plan.calls[i].at);
+  for (std::uint32_t i = 0; i < plan.one_sided.size(); ++i)
+    later(Act::one_sided, i, plan.one_sided[i].at);
 }
 
 void Application::later(Act act, std::uint32_t index, Duration in) {
@@ -61,6 +65,7 @@ std::uint32_t Application::caller(Act act, std::uint32_t index) {
     case Act::drain: return index;
     case Act::close: return plan_.closings[index].host;
     case Act::call: return plan_.calls[index].host;
+    case Act::one_sided: return plan_.one_sided[index].from;
     case Act::has_closed:
     case Act::has_heard: break;
   }
@@ -85,6 +90,7 @@ void Application::on_event(proto::Time, std::uint64_t what) {
     case Act::call: return do_call(index);
     case Act::end_claim: return end_claim(index);
     case Act::has_heard: return demand_hearing(index);
+    case Act::one_sided: return do_one_sided(index);
   }
 }
 
@@ -106,7 +112,7 @@ Application::Process& Application::process(std::uint32_t host) {
 OperationId Application::name(Process& process, bool is_send, std::uint32_t record) {
   if (process.free.empty()) return kNoOperation;
   const std::uint32_t index = process.free.back();
-  process.operations[index] = {is_send, record};
+  process.operations[index] = {.is_send = is_send, .record = record};
   return OperationId{++process.made << 32 | index};
 }
 
@@ -385,6 +391,7 @@ void Application::drain(std::uint32_t at) {
 void Application::turned(std::uint32_t host) {
   take_events(host);  // a session's events come before the operations that end in it
   take_completions(host);
+  take_notices(host);
   if (has_few_places(plan_)) note_what_is_left(host);
   if (processes_[host].closing) consider_leaving(host);
 }
@@ -404,7 +411,9 @@ void Application::take_completions(std::uint32_t at) {
         here.free.push_back(index);
         --open_;
       }
-      if (operation.is_send) {
+      if (operation.is_one_sided) {
+        one_sided_.on_completed(operation.record, completion);
+      } else if (operation.is_send) {
         const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
         const bool read = std::ranges::any_of(
             host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/core/digest.hpp"
+#include "sim/storm/one_sided.hpp"
 #include "sim/storm/oracle.hpp"
 #include "sim/storm/world.hpp"
 
@@ -39,6 +40,7 @@ class Application final : public Actor {
   // No process is closing any more.
   [[nodiscard]] bool all_left() const { return closing_ == 0; }
   [[nodiscard]] std::uint64_t completions() const { return completions_; }
+  [[nodiscard]] OneSided& one_sided() { return one_sided_; }
   // A digest of every completion: when, where, and what it said.
   [[nodiscard]] std::uint64_t digest() const { return digest_.value(); }
 
@@ -56,11 +58,13 @@ class Application final : public Actor {
     call,        // index: of the plan
     end_claim,   // index: a receive
     has_heard,   // index: a host, and one that may have ended their session
+    one_sided,   // index: of the plan
   };
   // The meaning of an operation's index at its endpoint.
   struct Operation {
     bool is_send = false;
     std::uint32_t record = 0;
+    bool is_one_sided = false;
   };
   // A held claim of a planned receive.
   struct Claim {
@@ -136,6 +140,11 @@ class Application final : public Actor {
   void hold_claim(std::uint32_t receive, const Envelope& envelope, MessageId name);
   void end_claim(std::uint32_t receive);
 
+  // ---- one_sided_calls.cpp
+  void do_one_sided(std::uint32_t index);
+  void retry_one_sided(std::uint32_t index, PeerId peer, Status status, bool is_vain);
+  void take_notices(std::uint32_t host);
+
   void make_record(std::uint32_t receive);
   [[nodiscard]] bool post_receive(std::uint32_t record, MessageId claimed);
   void connect(std::uint32_t from, std::uint32_t to);
@@ -159,11 +168,13 @@ class Application final : public Actor {
   const Plan& plan_;
   World& world_;
   Oracle& oracle_;
+  OneSided one_sided_;
   std::vector<Process> processes_;
   std::vector<std::uint32_t> record_of_;  // by planned receive
   std::vector<std::uint8_t> send_tries_;  // in vain, by message
   std::vector<std::uint8_t> receive_tries_;
   std::vector<std::uint8_t> drain_tries_;  // that found nothing, by host
+  std::vector<std::uint8_t> one_sided_tries_;
   std::vector<OperationId> sent_as_;       // by message
   std::vector<OperationId> received_as_;   // by record
   std::map<std::uint32_t, Claim> claims_;  // by planned receive

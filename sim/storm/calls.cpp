@@ -131,6 +131,7 @@ std::optional<std::uint32_t> Application::open_operation(const Process& process)
   for (std::uint32_t i = 0; i < process.operations.size(); ++i) {
     if (std::ranges::find(process.free, i) != process.free.end()) continue;
     const Operation& operation = process.operations[i];
+    if (operation.is_one_sided) continue;
     const bool completed = operation.is_send
                                ? oracle_.send(operation.record).completion.has_value()
                                : oracle_.receives()[operation.record].completion.has_value();

@@ -126,6 +126,8 @@ void Application::give_up_operations(std::uint32_t host) {
     receive.gone = true;
     --open_;
   }
+  one_sided_.crashed(host);
+  open_ -= one_sided_.give_up(host);
 }
 
 void Application::crashed(std::uint32_t host) {

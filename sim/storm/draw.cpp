@@ -188,6 +188,8 @@ Plan draw_plan(std::uint64_t seed) {
     draw_narrow(narrow, plan);
     draw_epochs(epochs, plan);
   }
+  Random one_sided(parts.next());
+  if (seed >= kFirstOfOneSided) draw_one_sided(one_sided, plan);
   return plan;
 }
 

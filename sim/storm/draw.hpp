@@ -56,6 +56,9 @@ void draw_partners(proto::Random& random, Plan& plan);
 void draw_narrow(proto::Random& random, Plan& plan);
 void draw_epochs(proto::Random& random, Plan& plan);
 
+// draw_one_sided.cpp; of seeds from kFirstOfOneSided on, last of all
+void draw_one_sided(proto::Random& random, Plan& plan);
+
 // The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them
 // stay as they were.
 inline constexpr FaultKind kFirstIntruder = FaultKind::garbled;

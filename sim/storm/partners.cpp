@@ -23,6 +23,7 @@ std::string name_of_host(std::uint32_t host) { return "host " + std::to_string(h
 void Application::started(std::uint32_t host) {
   oracle_.on_restarted(host, world_.life(host), world_.epoch(host));
   oracle_.places().on_started(host, world_.since_start());
+  one_sided_.started(host);
 }
 
 // A name means one peer, for as long as the process lives; and a peer has one name while it has a

@@ -30,6 +30,8 @@ inline constexpr std::uint64_t kFirstOfPartners = 1'000'001;
 // Seeds from this one on draw no partners, but narrow ways and epochs that are no higher
 // (draw_epochs.cpp).
 inline constexpr std::uint64_t kFirstOfEpochs = 2'000'001;
+// Seeds from this one on draw one-sided operations too (draw_one_sided.cpp).
+inline constexpr std::uint64_t kFirstOfOneSided = 3'000'001;
 [[nodiscard]] constexpr bool has_partners(std::uint64_t seed) {
   return seed >= kFirstOfPartners && seed < kFirstOfEpochs;
 }
@@ -81,6 +83,62 @@ struct ReceivePlan {
   proto::Duration held{};             // how long a claim is held; then it is received or put back
   bool claims = false;                // waits until there is a message to claim, and receives it
   bool puts_back = false;             // claims a message, and puts it back
+};
+
+// The one-sided operations of a program (one_sided.cpp).
+#define HAWSER_STORM_ONE_SIDED(X)                                \
+  X(write, "writes to a place of its own in the other's memory") \
+  X(read, "reads from a page that nobody writes to")             \
+  X(add, "adds 1 to a word")                                     \
+  X(fetch_add, "adds 1 to a word, and gets what was there")      \
+  X(flush, "waits for what it has posted on the channel")        \
+  X(withdraw, "withdraws its own memory, and exposes other memory")
+
+enum class OneSidedKind : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_STORM_ONE_SIDED(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+inline constexpr std::size_t kOneSidedKinds = static_cast<std::size_t>(OneSidedKind::count_);
+inline constexpr std::array<std::string_view, kOneSidedKinds> kOneSidedNames{{
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_STORM_ONE_SIDED(HAWSER_NAME)
+#undef HAWSER_NAME
+}};
+
+// What is wrong with the key of an operation.
+#define HAWSER_STORM_KEYS(X)                                     \
+  X(right, "nothing")                                            \
+  X(forged, "its secret")                                        \
+  X(too_long, "it says that there is more memory than there is") \
+  X(old, "it is of memory that the host exposed before, if any was")
+
+enum class KeyKind : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_STORM_KEYS(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
+inline constexpr std::size_t kKeyKinds = static_cast<std::size_t>(KeyKind::count_);
+inline constexpr std::array<std::string_view, kKeyKinds> kKeyNames{{
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_STORM_KEYS(HAWSER_NAME)
+#undef HAWSER_NAME
+}};
+
+struct OneSidedPlan {
+  OneSidedKind kind = OneSidedKind::write;
+  proto::Duration at{};
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;  // withdraw: means nothing
+  std::uint16_t channel = 0;
+  std::uint64_t bytes = 0;  // write, read
+  std::uint32_t word = 0;   // add, fetch_add; write: that of its signal
+  KeyKind key = KeyKind::right;
+  bool strong = false;
+  bool signals = false;
+  bool notifies = false;
 };
 
 // A process ends its sessions with others, on purpose.
@@ -201,6 +259,7 @@ struct Plan {
   std::vector<HostPlan> hosts;
   std::vector<MessagePlan> messages;
   std::vector<ReceivePlan> receives;
+  std::vector<OneSidedPlan> one_sided;
   std::vector<FaultPlan> faults;
   std::vector<ClosingPlan> closings;
   std::vector<CallPlan> calls;

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "proto/endpoint.hpp"
+#include "proto/message/channel_order.hpp"
+#include "sim/storm/one_sided.hpp"
 
 namespace hawser::sim {
 
@@ -44,6 +46,7 @@ class Check {
     if (what_.empty()) check_ways();
     if (what_.empty()) check_messages();
     if (what_.empty()) check_receives();
+    if (what_.empty()) check_one_sided();
     if (what_.empty()) check_faults();
     if (what_.empty()) check_closings();
     if (what_.empty()) check_calls();
@@ -79,6 +82,10 @@ class Check {
     demand(false, "channel is " + std::to_string(channel) +
                       ", which no host looks at; valid ones are 0, 1 and " +
                       std::to_string(kCollectiveChannel));
+  }
+  void demand_channel_of_one_sided(std::uint16_t channel) {
+    demand(channel < proto::ChannelOrder::kMostChannels,
+           "channel is " + std::to_string(channel) + ", beyond those that a peer may use");
   }
   void demand_sum(std::uint64_t& sum, std::uint64_t bytes) {
     sum = bytes > kMostBytes ? kMostBytes + 1 : std::min(sum + bytes, kMostBytes + 1);
@@ -214,6 +221,22 @@ class Check {
       demand_time(receive.cancelled_after, "cancelled_after_ns");
       demand_time(receive.held, "held_ns");
       demand(receive.held.ns == 0 || receive.claims || receive.puts_back, "it holds no claim");
+    }
+  }
+  void check_one_sided() {
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < plan_.one_sided.size(); ++i) {
+      at("one_sided", i);
+      const OneSidedPlan& operation = plan_.one_sided[i];
+      demand(operation.from < plan_.hosts.size() && operation.to < plan_.hosts.size() &&
+                 operation.from != operation.to,
+             "no such pair of hosts");
+      demand_channel_of_one_sided(operation.channel);
+      demand_sum(bytes, operation.bytes);
+      demand(operation.kind != OneSidedKind::read || operation.bytes <= OneSided::kPage,
+             "it reads beyond the page");
+      demand(operation.word < OneSided::kWords, "no such word");
+      demand_time(operation.at, "at_ns");
     }
   }
   void check_faults() {

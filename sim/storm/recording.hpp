@@ -12,13 +12,14 @@ namespace hawser::sim {
 
 struct Happening {
   enum class Kind : std::uint8_t {
-    traced,          // an endpoint's trace record
-    fault_begins,    // `index`: of the plan
-    fault_ends,      // likewise
-    heals,           // all faults are over
-    posted_send,     // `index`: the message of the plan; the record has its operation
-    posted_receive,  // `index`: of the judge's record; the record has its operation, its bytes,
-                     // in `endpoint_id` the sender's host and one (0: any), in `message` its tag
+    traced,            // an endpoint's trace record
+    fault_begins,      // `index`: of the plan
+    fault_ends,        // likewise
+    heals,             // all faults are over
+    posted_send,       // `index`: the message of the plan; the record has its operation
+    posted_receive,    // `index`: of the judge's record; the record has its operation, its bytes,
+                       // in `endpoint_id` the sender's host and one (0: any), in `message` its tag
+    posted_one_sided,  // `index`: of the plan; the record has its operation
     cancels_send,
     cancels_receive,
     closes,       // its endpoint

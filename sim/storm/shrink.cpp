@@ -24,8 +24,8 @@ constexpr int kMostRounds = 4;
 // The size of a plan, to compare plans by.
 std::size_t size_of(const Plan& plan) {
   std::size_t size = plan.faults.size() + plan.closings.size() + plan.calls.size() +
-                     plan.messages.size() + plan.receives.size() + plan.hosts.size() +
-                     plan.switches + plan.cables.size() + odd_tunables(plan);
+                     plan.messages.size() + plan.receives.size() + plan.one_sided.size() +
+                     plan.hosts.size() + plan.switches + plan.cables.size() + odd_tunables(plan);
   for (const HostPlan& host : plan.hosts) {
     size += host.nics.size() + (host.starts.ns > 0) + (host.takes_over != kAnyHost);
   }
@@ -76,6 +76,10 @@ bool is_needed(const Plan& plan, std::uint32_t host) {
                              [&](const ReceivePlan& receive) {
                                return receive.host == host || receive.from == host;
                              }) ||
+         std::ranges::any_of(plan.one_sided,
+                             [&](const OneSidedPlan& operation) {
+                               return operation.from == host || operation.to == host;
+                             }) ||
          std::ranges::count(plan.hosts, host, &HostPlan::takes_over) > 0 ||
          std::ranges::any_of(plan.closings,
                              [&](const ClosingPlan& closing) {
@@ -103,6 +107,10 @@ void remove_host(Plan& plan, std::uint32_t gone) {
   for (ReceivePlan& receive : plan.receives) {
     move_up(receive.host);
     move_up(receive.from);
+  }
+  for (OneSidedPlan& operation : plan.one_sided) {
+    move_up(operation.from);
+    move_up(operation.to);
   }
   for (FaultPlan& fault : plan.faults) {
     move_up(fault.host);
@@ -228,6 +236,8 @@ Plan Shrinker::shrink(Plan plan) {
     stage("calls", &Shrinker::cut_calls, [](const Plan& p) { return p.calls.size(); });
     stage("messages", &Shrinker::cut_messages, [](const Plan& p) { return p.messages.size(); });
     stage("receives", &Shrinker::cut_receives, [](const Plan& p) { return p.receives.size(); });
+    stage("one-sided operations", &Shrinker::cut_one_sided,
+          [](const Plan& p) { return p.one_sided.size(); });
     stage("hosts", &Shrinker::cut_hosts, [](const Plan& p) { return p.hosts.size(); });
     stage("NICs", &Shrinker::cut_nics, [](const Plan& p) {
       return std::accumulate(
@@ -300,6 +310,15 @@ void Shrinker::cut_receives(Plan& plan) {
     return candidate;
   };
   plan = with(fewest(plan.receives.size(), [&](Parts kept) { return still_fails(with(kept)); }));
+}
+
+void Shrinker::cut_one_sided(Plan& plan) {
+  const auto with = [&](Parts kept) {
+    Plan candidate = plan;
+    candidate.one_sided = only(plan.one_sided, kept);
+    return candidate;
+  };
+  plan = with(fewest(plan.one_sided.size(), [&](Parts kept) { return still_fails(with(kept)); }));
 }
 
 void Shrinker::cut_hosts(Plan& plan) {
@@ -438,6 +457,17 @@ void Shrinker::plain_traffic(Plan& plan) {
       if (!take(plan, std::move(candidate))) divisor /= 2;
     }
   }
+  for (std::size_t i = 0; i < plan.one_sided.size(); ++i) {
+    Plan candidate = plan;
+    candidate.one_sided[i].strong = candidate.one_sided[i].signals =
+        candidate.one_sided[i].notifies = false;
+    (void)take(plan, std::move(candidate));
+    for (std::uint64_t divisor = 16; divisor > 1 && plan.one_sided[i].bytes > 0;) {
+      candidate = plan;
+      candidate.one_sided[i].bytes /= divisor;
+      if (!take(plan, std::move(candidate))) divisor /= 2;
+    }
+  }
   for (std::size_t i = 0; i < plan.receives.size(); ++i) {
     Plan candidate = plan;
     ReceivePlan& receive = candidate.receives[i];
@@ -453,6 +483,7 @@ void Shrinker::heal_early(Plan& plan) {
   Duration last = last_end(plan);
   for (const MessagePlan& message : plan.messages) last = std::max(last, message.at);
   for (const ReceivePlan& receive : plan.receives) last = std::max(last, receive.at);
+  for (const OneSidedPlan& operation : plan.one_sided) last = std::max(last, operation.at);
   if (last >= plan.heals_at) return;
   Plan candidate = plan;
   candidate.heals_at = last;

@@ -48,6 +48,7 @@ class Shrinker {
   void cut_calls(Plan& plan);
   void cut_messages(Plan& plan);
   void cut_receives(Plan& plan);
+  void cut_one_sided(Plan& plan);
   void cut_hosts(Plan& plan);
   void cut_nics(Plan& plan);
   void cut_switches(Plan& plan);

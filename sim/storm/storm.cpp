@@ -121,12 +121,14 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
     check_turning(world, oracle);
     check_quiet(world, oracle);
     oracle.judge();
+    made.one_sided().judge();
   }
   if (oracle.verdict().empty() && plan.closes_at_end) {
     run_closing(plan, world, made, oracle);
     check_turning(world, oracle);
   }
   oracle.judge_buffers();
+  made.one_sided().judge_buffers();
 
   outcome.verdict = oracle.verdict();
   Digest digest;

@@ -167,6 +167,8 @@ class ChromeTrace {
       case Kind::posted_receive:
         return open(fmt::format("receive {} of h{}", happening.index, happening.host), at, process,
                     "receive", fmt::format("receive {}", happening.index));
+      case Kind::posted_one_sided:
+        return instant(at, process, kEndpointThread, "one-sided", "t", i);
       case Kind::cancels_send:
       case Kind::cancels_receive: return instant(at, process, kEndpointThread, "cancel", "t", i);
       case Kind::closes: return instant(at, process, kEndpointThread, "closes", "p", i);

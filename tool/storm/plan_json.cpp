@@ -26,8 +26,9 @@ using Json = nlohmann::json;
 constexpr std::string_view kNetwork = "network";
 constexpr std::string_view kStarts = "starts_ns";
 constexpr std::string_view kTakesOver = "takes_over";
+constexpr std::string_view kOneSided = "one_sided";
 constexpr bool may_lack(std::string_view name) {
-  return name == kNetwork || name == kStarts || name == kTakesOver;
+  return name == kNetwork || name == kStarts || name == kTakesOver || name == kOneSided;
 }
 
 // The name that a field has in older files.
@@ -123,6 +124,21 @@ void fields(sim::ReceivePlan& receive, Visit&& visit) {
   visit("puts_back", puts_back);
 }
 template <class Visit>
+void fields(sim::OneSidedPlan& operation, Visit&& visit) {
+  auto& [kind, at, from, to, channel, bytes, word, key, strong, signals, notifies] = operation;
+  visit("kind", kind);
+  visit("at_ns", at);
+  visit("from", from);
+  visit("to", to);
+  visit("channel", channel);
+  visit("bytes", bytes);
+  visit("word", word);
+  visit("key", key);
+  visit("strong", strong);
+  visit("signals", signals);
+  visit("notifies", notifies);
+}
+template <class Visit>
 void fields(sim::FaultPlan& fault, Visit&& visit) {
   auto& [kind, at, lasts, host, nic, other_host, other_nic, amount, delay] = fault;
   visit("kind", kind);
@@ -158,8 +174,8 @@ void fields(proto::AllTunables& tunables, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::Plan& plan, Visit&& visit) {
-  auto& [seed, tunables, has_secret, switches, cables, hosts, messages, receives, faults, closings,
-         calls, traced, closes_at_end, heals_at] = plan;
+  auto& [seed, tunables, has_secret, switches, cables, hosts, messages, receives, one_sided, faults,
+         closings, calls, traced, closes_at_end, heals_at] = plan;
   visit("seed", seed);
   visit("tunables", tunables);
   visit("has_secret", has_secret);
@@ -168,6 +184,7 @@ void fields(sim::Plan& plan, Visit&& visit) {
   visit("hosts", hosts);
   visit("messages", messages);
   visit("receives", receives);
+  visit("one_sided", one_sided);
   visit("faults", faults);
   visit("closings", closings);
   visit("calls", calls);
@@ -189,6 +206,10 @@ Json written(const T& value) {
     return value.ns;
   } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
     return sim::kFaultNames[static_cast<std::size_t>(value)];
+  } else if constexpr (std::is_same_v<T, sim::OneSidedKind>) {
+    return sim::kOneSidedNames[static_cast<std::size_t>(value)];
+  } else if constexpr (std::is_same_v<T, sim::KeyKind>) {
+    return sim::kKeyNames[static_cast<std::size_t>(value)];
   } else if constexpr (std::is_same_v<T, sim::CallKind>) {
     return sim::kCallNames[static_cast<std::size_t>(value)];
   } else if constexpr (std::is_enum_v<T>) {
@@ -224,6 +245,10 @@ void read(const Json& json, const std::string& where, T& value) {
     read_number(json, where, value.ns);
   } else if constexpr (std::is_same_v<T, sim::FaultKind>) {
     if (!read_name(json, sim::kFaultNames, value)) refuse_name(where, sim::kFaultNames);
+  } else if constexpr (std::is_same_v<T, sim::OneSidedKind>) {
+    if (!read_name(json, sim::kOneSidedNames, value)) refuse_name(where, sim::kOneSidedNames);
+  } else if constexpr (std::is_same_v<T, sim::KeyKind>) {
+    if (!read_name(json, sim::kKeyNames, value)) refuse_name(where, sim::kKeyNames);
   } else if constexpr (std::is_same_v<T, sim::CallKind>) {
     if (!read_name(json, sim::kCallNames, value)) refuse_name(where, sim::kCallNames);
   } else if constexpr (std::is_enum_v<T>) {

@@ -149,6 +149,27 @@ std::string message_text(const sim::Plan& plan, std::uint32_t index) {
                      host_name(message.to), message.bytes, message.tag);
 }
 
+std::string one_sided_text(const sim::Plan& plan, std::uint32_t index) {
+  const sim::OneSidedPlan& operation = plan.one_sided[index];
+  std::string text = fmt::format("one-sided operation {}: {} ", index,
+                                 sim::kOneSidedNames[static_cast<std::size_t>(operation.kind)]);
+  if (operation.kind == sim::OneSidedKind::withdraw)
+    return text + "at " + host_name(operation.from);
+  text += fmt::format("from {} at {}, channel {}", host_name(operation.from),
+                      host_name(operation.to), operation.channel);
+  using enum sim::OneSidedKind;
+  if (operation.kind == write || operation.kind == read)
+    text += fmt::format(", {} bytes", operation.bytes);
+  if (operation.kind == add || operation.kind == fetch_add || operation.signals)
+    text += fmt::format(", word {}", operation.word);
+  if (operation.signals) text += " as its signal";
+  if (operation.notifies) text += ", notifies";
+  if (operation.strong) text += ", strong";
+  if (operation.key != sim::KeyKind::right)
+    text += fmt::format(", {} key", sim::kKeyNames[static_cast<std::size_t>(operation.key)]);
+  return text;
+}
+
 std::string fault_text(const sim::FaultPlan& fault) {
   std::string where;
   if (sim::is_of_cable(fault)) {
@@ -182,6 +203,9 @@ std::string plan_text(const sim::Plan& plan) {
   add_topology(out, plan);
   add_tunables(out, plan);
   add_traffic(out, plan);
+  if (!plan.one_sided.empty()) fmt::format_to(out, "one-sided operations:\n");
+  for (std::uint32_t i = 0; i < plan.one_sided.size(); ++i)
+    fmt::format_to(out, "  {}  {}\n", time_text(plan.one_sided[i].at), one_sided_text(plan, i));
   if (!plan.calls.empty()) fmt::format_to(out, "calls:\n");
   for (const sim::CallPlan& call : plan.calls) {
     fmt::format_to(out, "  {}  {}\n", time_text(call.at), call_text(call));

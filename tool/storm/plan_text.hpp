@@ -20,6 +20,7 @@ namespace hawser::tool {
 
 // "message 7 (h0 to h1, 2000 bytes, tag 3)".
 [[nodiscard]] std::string message_text(const sim::Plan& plan, std::uint32_t index);
+[[nodiscard]] std::string one_sided_text(const sim::Plan& plan, std::uint32_t index);
 // "loss at h1: 2% of the frames, for 1.5 ms".
 [[nodiscard]] std::string fault_text(const sim::FaultPlan& fault);
 // All of it, in lines.

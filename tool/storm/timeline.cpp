@@ -184,6 +184,7 @@ std::string happening_text(const sim::Plan& plan, const sim::Recording& recordin
       return fmt::format("posts receive {} from {}, {} bytes, tag {}", happening.index,
                          record.endpoint_id == 0 ? "anyone" : peer_name(record), record.bytes,
                          record.message);
+    case Kind::posted_one_sided: return "posts " + one_sided_text(plan, happening.index);
     case Kind::cancels_send: return "cancels " + message_text(plan, happening.index);
     case Kind::closes: return "CLOSES";
     case Kind::disconnects: return "DISCONNECTS " + host_name(happening.index);
