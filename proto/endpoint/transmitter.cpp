@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "proto/base/sequence.hpp"
@@ -147,7 +148,7 @@ Path* Transmitter::choose_path(Peer& peer, std::uint64_t want_bytes) {
 void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                                  PacketBuffer& buffer, TxPacket& packet) {
   const OutgoingMessage& message = outgoing_.at(pick.message);
-  const auto payload = payload_of(peer, message, pick.fragment);
+  auto payload = payload_of(peer, message, pick.fragment);
   wire::PacketWriter writer(buffer);
   wire::CommonHeader& header =
       writer.begin(Outgoing::packet_type(message), peer.session.remote_index,
@@ -177,6 +178,13 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics_[path.local_nic].lanes, path.lane_turn);
   if (message.fragments == 1 && outgoing_.pack_others(peer, pick, writer, packet)) return;
+  // The program may change the memory that a reply reads. The checksum must be of what leaves, or a
+  // word that changes without pause could never be read.
+  if (message.kind == SendKind::reply && !payload.empty() && payload.size() <= writer.room()) {
+    std::byte* const copy = buffer.bytes + PacketBuffer::kBytes - payload.size();
+    std::memcpy(copy, payload.data(), payload.size());
+    payload = {copy, payload.size()};
+  }
   packet.header_bytes = sender_.finish(writer, payload);
   packet.payload = payload.data();
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
