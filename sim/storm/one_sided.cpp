@@ -299,11 +299,21 @@ void OneSided::on_completed(std::uint32_t index, const Completion& completion) {
 }
 
 void OneSided::check_order(std::uint32_t index) {
+  const Record& record = records_[index];
   if (plan_.one_sided[index].kind == OneSidedKind::withdraw) return;
+  std::uint64_t told = 0;    // what was posted before the post of that order was reported
+  std::uint64_t failed = 0;  // after the newest that has failed
   for (std::uint32_t i = 0; i < records_.size(); ++i) {
-    if (is_before(i, index) && !records_[i].completion)
-      return accuse(index, "ended before " + text_of(i));
+    const Record& other = records_[i];
+    if (!is_before(i, index)) continue;
+    if (!other.completion) return accuse(index, "ended before " + text_of(i));
+    const Status status = other.completion->status;
+    if (status == Status::ok || other.session != record.session) continue;
+    failed = std::max(failed, other.order + 1);
+    if (plan_.one_sided[i].kind == OneSidedKind::flush) told = std::max(told, other.order + 1);
   }
+  if (record.completion->status == Status::ok && failed > told)
+    accuse(index, "was executed although one before it had failed");
 }
 
 void OneSided::check_read(std::uint32_t index) {

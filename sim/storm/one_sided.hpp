@@ -15,6 +15,7 @@
 //  - A write that notifies gives one notice if it was executed, none if it was not. A notice comes
 //    after all bytes, and a write that no session will finish may leave one that says so.
 //  - A strong operation, and a flush, end after all that was posted before them on their channel.
+//    They fail if one of these has failed and no flush has said so.
 //  - An operation fails only for a reason: its key is wrong or of another memory, its memory was
 //    withdrawn, one before it failed, or its session ended.
 //  - Nothing is written after a withdrawal is over, nor beside any memory.
