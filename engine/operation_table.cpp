@@ -5,34 +5,10 @@
 
 namespace hawser::engine {
 
-PeerId OperationSlot::target() const {
-  return std::visit(
-      []<class Asked>(const Asked& asked) {
-        if constexpr (std::is_same_v<Asked, proto::SendRequest>) {
-          return asked.peer;
-        } else if constexpr (requires { asked.request.peer; }) {
-          return asked.request.peer;
-        } else {
-          return kAnyPeer;
-        }
-      },
-      request);
-}
-
-std::uint16_t OperationSlot::channel() const {
-  return std::visit(
-      []<class Asked>(const Asked& asked) -> std::uint16_t {
-        if constexpr (requires { asked.request.channel; }) {
-          return asked.request.channel;
-        } else {
-          return 0;
-        }
-      },
-      request);
-}
-
 OperationTable::OperationTable(std::size_t max_operations)
-    : slots_(max_operations), free_(max_operations, WordRing::Consumers::many) {
+    : slots_(max_operations),
+      one_sided_(max_operations),
+      free_(max_operations, WordRing::Consumers::many) {
   for (std::uint64_t index = 0; index < max_operations; ++index) {
     const bool pushed = free_.push(index);
     HAWSER_ASSERT(pushed);

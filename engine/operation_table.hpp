@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <variant>
 #include <vector>
@@ -16,40 +17,40 @@
 #include "engine/operation_id.hpp"
 #include "engine/word_ring.hpp"
 #include "hawser/one_sided.hpp"
+#include "proto/base/untouched.hpp"
 #include "proto/endpoint.hpp"
 
 namespace hawser::engine {
 
-// A one-sided operation on its way to the engine thread.
-template <class Request>
-struct OneSided {
+// What every one-sided operation has. Its request lies beside the slots, so that those of messages
+// stay small.
+struct OneSidedMark {
   OperationId operation = kNoOperation;
-  Request request{};
+  std::uint64_t user_data = 0;
+  PeerId peer = kAnyPeer;  // of a withdrawal: kAnyPeer
+  std::uint16_t channel = 0;
+  OperationKind kind = OperationKind::write;
 };
-
-// The call has withdrawn the region; the completion is to come.
-struct Withdrawing {
-  OperationId operation = kNoOperation;
-};
+using OneSidedRequest = std::variant<WriteRequest, ReadRequest, AtomicRequest, FlushRequest>;
 
 struct OperationSlot {
   std::uint32_t generation = 0;  // changes with each use of the index
   bool finished = false;         // the final status is known; `released` may still be to come
-  std::variant<proto::SendRequest, proto::ReceiveRequest, OneSided<WriteRequest>,
-               OneSided<ReadRequest>, OneSided<AtomicRequest>, OneSided<FlushRequest>, Withdrawing>
-      request;
+  std::variant<proto::SendRequest, proto::ReceiveRequest, OneSidedMark> request;
 
   [[nodiscard]] OperationId operation() const {
     return std::visit([](const auto& asked) { return asked.operation; }, request);
   }
-  // The peer that a send or a one-sided operation goes to; kAnyPeer: it is neither.
-  [[nodiscard]] PeerId target() const;
-  [[nodiscard]] bool is_send() const { return std::holds_alternative<proto::SendRequest>(request); }
-  [[nodiscard]] bool is_flush() const {
-    return std::holds_alternative<OneSided<FlushRequest>>(request);
+  // Null: it is a send or a receive.
+  [[nodiscard]] const OneSidedMark* one_sided() const {
+    return std::get_if<OneSidedMark>(&request);
   }
-  // Of a one-sided operation.
-  [[nodiscard]] std::uint16_t channel() const;
+  [[nodiscard]] bool is_send() const { return std::holds_alternative<proto::SendRequest>(request); }
+  // The peer that a send or a one-sided operation goes to; kAnyPeer: it is neither.
+  [[nodiscard]] PeerId target() const {
+    if (const auto* send = std::get_if<proto::SendRequest>(&request)) return send->peer;
+    return one_sided() != nullptr ? one_sided()->peer : kAnyPeer;
+  }
 };
 
 class OperationTable {
@@ -64,10 +65,18 @@ class OperationTable {
 
   [[nodiscard]] OperationSlot& at(std::uint64_t index) { return slots_[index]; }
   [[nodiscard]] const OperationSlot& at(std::uint64_t index) const { return slots_[index]; }
+  // The request of a one-sided operation. Its poster writes it before it passes the slot on.
+  void put_request(std::uint64_t index, const OneSidedRequest& request) {
+    std::construct_at(&one_sided_[index], request);
+  }
+  [[nodiscard]] const OneSidedRequest& request(std::uint64_t index) const {
+    return one_sided_[index];
+  }
   [[nodiscard]] std::size_t capacity() const { return slots_.size(); }
 
  private:
   std::vector<OperationSlot> slots_;
+  proto::Untouched<OneSidedRequest> one_sided_;  // by index
   WordRing free_;
 };
 

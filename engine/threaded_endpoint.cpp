@@ -21,6 +21,11 @@ using proto::TurnResult;
 
 namespace {
 
+constexpr OperationKind kind_of(const WriteRequest&) { return OperationKind::write; }
+constexpr OperationKind kind_of(const ReadRequest&) { return OperationKind::read; }
+constexpr OperationKind kind_of(const AtomicRequest&) { return OperationKind::atomic; }
+constexpr OperationKind kind_of(const FlushRequest&) { return OperationKind::flush; }
+
 // Entries of the command ring beyond one per operation: for calls in progress.
 constexpr std::size_t kCallRoom = 256;
 constexpr std::size_t kEvents = 1024;
@@ -219,7 +224,8 @@ Status ThreadedEndpoint::withdraw(RegionId region, std::uint64_t user_data,
   OperationId name = kNoOperation;
   OperationSlot* const slot = operations_.take(name);
   if (slot == nullptr) return Status::again;
-  slot->request = Withdrawing{name};
+  slot->request =
+      OneSidedMark{.operation = name, .user_data = user_data, .kind = OperationKind::withdraw};
   Status status = Status::ok;
   on_engine_thread(
       [&](Time now) { status = body_->protocol().withdraw(now, region, name, user_data); });
@@ -241,7 +247,9 @@ Status ThreadedEndpoint::post_one_sided(const Request& request, OperationId& ope
   OperationId name = kNoOperation;
   const Status status = admit(request.peer, slot, name);
   if (status != Status::ok) return status;
-  slot->request = OneSided<Request>{name, request};
+  slot->request =
+      OneSidedMark{name, request.user_data, request.peer, request.channel, kind_of(request)};
+  operations_.put_request(index_of(name), request);
   operation = name;
   return post(operation);
 }

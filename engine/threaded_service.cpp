@@ -32,18 +32,12 @@ Completion described(const proto::ReceiveRequest& asked) {
           .peer = asked.peer,
           .tag = asked.tag};
 }
-constexpr OperationKind kind_of(const WriteRequest&) { return OperationKind::write; }
-constexpr OperationKind kind_of(const ReadRequest&) { return OperationKind::read; }
-constexpr OperationKind kind_of(const AtomicRequest&) { return OperationKind::atomic; }
-constexpr OperationKind kind_of(const FlushRequest&) { return OperationKind::flush; }
-template <class Request>
-Completion described(const OneSided<Request>& asked) {
-  return {.user_data = asked.request.user_data,
-          .kind = kind_of(asked.request),
-          .channel = asked.request.channel,
-          .peer = asked.request.peer};
+Completion described(const OneSidedMark& asked) {
+  return {.user_data = asked.user_data,
+          .kind = asked.kind,
+          .channel = asked.channel,
+          .peer = asked.peer};
 }
-Completion described(const Withdrawing&) { return {.kind = OperationKind::withdraw}; }
 Completion described(const OperationSlot& slot) {
   Completion completion =
       std::visit([](const auto& asked) { return described(asked); }, slot.request);
@@ -121,9 +115,10 @@ void ThreadedEndpoint::execute(std::uint32_t index, Time now) {
 bool ThreadedEndpoint::must_wait(const OperationSlot& slot) const {
   const PeerId peer = slot.target();
   if (slot.is_send()) return waiting_.waits(peer);
-  if (!slot.is_flush()) return waiting_one_sided_.waits(peer);
-  return waiting_one_sided_.any(
-      peer, [&](std::uint32_t other) { return operations_.at(other).channel() == slot.channel(); });
+  if (slot.one_sided()->kind != OperationKind::flush) return waiting_one_sided_.waits(peer);
+  return waiting_one_sided_.any(peer, [&](std::uint32_t other) {
+    return operations_.at(other).one_sided()->channel == slot.one_sided()->channel;
+  });
 }
 
 // A send that waits here has no message number yet, so the receiver need not hear of the
@@ -154,14 +149,15 @@ Status ThreadedEndpoint::submit(std::uint32_t index, const OperationSlot& slot, 
     // The memory of injected sends is the endpoint's own, which the cache need not learn.
     return injected_.holds(index) ? body_->protocol().send(now, *send) : body_->send(now, *send);
   }
-  if (const auto* write = std::get_if<OneSided<WriteRequest>>(&slot.request))
-    return body_->write(now, write->operation, write->request);
-  if (const auto* read = std::get_if<OneSided<ReadRequest>>(&slot.request))
-    return body_->protocol().read(now, read->operation, read->request);
-  if (const auto* atomic = std::get_if<OneSided<AtomicRequest>>(&slot.request))
-    return body_->protocol().atomic(now, atomic->operation, atomic->request);
-  const auto& flush = std::get<OneSided<FlushRequest>>(slot.request);
-  return body_->protocol().flush_channel(now, flush.operation, flush.request);
+  const OperationId operation = slot.operation();
+  const OneSidedRequest& request = operations_.request(index);
+  if (const auto* write = std::get_if<WriteRequest>(&request))
+    return body_->write(now, operation, *write);
+  if (const auto* read = std::get_if<ReadRequest>(&request))
+    return body_->protocol().read(now, operation, *read);
+  if (const auto* atomic = std::get_if<AtomicRequest>(&request))
+    return body_->protocol().atomic(now, operation, *atomic);
+  return body_->protocol().flush_channel(now, operation, std::get<FlushRequest>(request));
 }
 
 // The protocol refuses an operation that the call has already accepted. The status therefore comes
