@@ -412,7 +412,7 @@ void Application::take_completions(std::uint32_t at) {
         --open_;
       }
       if (operation.is_one_sided) {
-        one_sided_.on_completed(operation.record, completion);
+        on_one_sided(operation.record, completion);
       } else if (operation.is_send) {
         const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
         const bool read = std::ranges::any_of(

@@ -31,6 +31,8 @@ class Application final : public Actor {
   void count_places(std::uint32_t host);
   // Every message has been posted or given up, and everything that was posted has completed.
   [[nodiscard]] bool is_done() const;
+  // Flushes a channel on which an operation has failed. False if there is none.
+  [[nodiscard]] bool flush_failure();
   // Every process that runs closes.
   void close_all();
   // No process was ever gone, and every session has two ends, so a closing peer is answered.
@@ -103,6 +105,7 @@ class Application final : public Actor {
 
   // ---- closings.cpp
   void do_close(std::uint32_t closing);
+  void disconnect(std::uint32_t host, std::uint32_t other);
   void close_endpoint(std::uint32_t host);
   void consider_leaving(std::uint32_t host);
   void give_up_operations(std::uint32_t host);
@@ -143,6 +146,7 @@ class Application final : public Actor {
   // ---- one_sided_calls.cpp
   void do_one_sided(std::uint32_t index);
   void retry_one_sided(std::uint32_t index, PeerId peer, Status status, bool is_vain);
+  void on_one_sided(std::uint32_t record, const Completion& completion);
   void take_notices(std::uint32_t host);
 
   void make_record(std::uint32_t receive);
@@ -175,12 +179,13 @@ class Application final : public Actor {
   std::vector<std::uint8_t> receive_tries_;
   std::vector<std::uint8_t> drain_tries_;  // that found nothing, by host
   std::vector<std::uint8_t> one_sided_tries_;
-  std::vector<OperationId> sent_as_;       // by message
-  std::vector<OperationId> received_as_;   // by record
-  std::map<std::uint32_t, Claim> claims_;  // by planned receive
-  std::uint64_t undecided_;                // messages and receives not posted and not given up
-  std::uint64_t open_ = 0;                 // operations that have not completed
-  std::uint32_t closing_ = 0;              // processes
+  std::vector<OneSided::Channel> flushed_;  // by flush_failure
+  std::vector<OperationId> sent_as_;        // by message
+  std::vector<OperationId> received_as_;    // by record
+  std::map<std::uint32_t, Claim> claims_;   // by planned receive
+  std::uint64_t undecided_;                 // messages and receives not posted and not given up
+  std::uint64_t open_ = 0;                  // operations that have not completed
+  std::uint32_t closing_ = 0;               // processes
   bool any_closed_late_ = false;
   // For a host that ended a session and the other host of it: the process that ended it, if it has
   // not called the other one since.

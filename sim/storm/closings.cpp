@@ -23,14 +23,18 @@ void Application::do_close(std::uint32_t index) {
   if (world_.host(plan.host).is_paused()) return later(Act::close, index, kAgain * 8);
   if (process(plan.host).closing) return;
   if (plan.other == kAnyHost) return close_endpoint(plan.host);
-  const PeerId peer = world_.peer(plan.host, plan.other);
+  disconnect(plan.host, plan.other);
+}
+
+void Application::disconnect(std::uint32_t at, std::uint32_t other) {
+  const PeerId peer = world_.peer(at, other);
   if (peer == kAnyPeer) return;
-  Host& host = world_.host(plan.host);
-  oracle_.on_closing(plan.host, plan.other, world_.since_start());
-  note(Happening::Kind::disconnects, plan.host, plan.other);
+  Host& host = world_.host(at);
+  oracle_.on_closing(at, other, world_.since_start());
+  note(Happening::Kind::disconnects, at, other);
   (void)host.endpoint().disconnect(host.now(), peer);
   host.wake();
-  turned(plan.host);  // its program knows at once which operations that ended
+  turned(at);  // its program knows at once which operations that ended
 }
 
 void Application::close_endpoint(std::uint32_t at) {

@@ -234,6 +234,48 @@ OneSided::Fate OneSided::fate(const Record& record) const {
   return record.completion->outcome_unknown ? Fate::unknown : Fate::not_executed;
 }
 
+// The bytes of a write are placed before its signal is refused, and fragment by fragment before
+// its memory is withdrawn.
+OneSided::Fate OneSided::fate_of_bytes(std::uint32_t index) const {
+  const Record& record = records_[index];
+  const Fate what = fate(record);
+  if (what != Fate::not_executed || !record.completion || !memories_[record.memory].withdrawn)
+    return what;
+  const Status status = record.completion->status;
+  const bool may_be_placed = status == Status::region_withdrawn ||
+                             (status == Status::access_denied && plan_.one_sided[index].signals);
+  return may_be_placed ? Fate::unknown : what;
+}
+
+std::optional<OneSided::Channel> OneSided::untold() const {
+  for (std::uint32_t i = 0; i < records_.size(); ++i) {
+    const OneSidedPlan& plan = plan_.one_sided[i];
+    const Record& record = records_[i];
+    const bool failed = record.completion && record.completion->status != Status::ok;
+    if (!failed || record.told || plan.kind == OneSidedKind::withdraw ||
+        plan.kind == OneSidedKind::flush) {
+      continue;
+    }
+    const bool lasts = world_.is_running(plan.from) && world_.life(plan.from) == record.life &&
+                       oracle_.sessions().lives(plan.from, plan.to) &&
+                       oracle_.sessions().ends(plan.from, plan.to) == record.session;
+    if (lasts) return Channel{plan.from, plan.to, plan.channel};
+  }
+  return std::nullopt;
+}
+
+void OneSided::on_flushed(const Channel& channel, const Completion& completion) {
+  for (std::uint32_t i = 0; i < records_.size(); ++i) {
+    const OneSidedPlan& plan = plan_.one_sided[i];
+    const bool is_on_it = plan.from == channel.from && plan.to == channel.to &&
+                          plan.channel == channel.channel && plan.kind != OneSidedKind::withdraw;
+    if (is_on_it && records_[i].completion) records_[i].told = true;
+  }
+  if (completion.status == Status::predecessor_failed || is_peer_failure(completion.status)) return;
+  oracle_.accuse("a flush behind a failure ended with " +
+                 std::string(to_string(completion.status)));
+}
+
 // Whether one before it on its channel has failed.
 bool OneSided::follows_failure(std::uint32_t index) const {
   const OneSidedPlan& plan = plan_.one_sided[index];
@@ -294,6 +336,11 @@ void OneSided::on_completed(std::uint32_t index, const Completion& completion) {
   }
   const bool ended_in_turn = status == Status::ok || status == Status::predecessor_failed;
   if (ended_in_turn && (plan.strong || plan.kind == OneSidedKind::flush)) check_order(index);
+  if (ended_in_turn && plan.kind == OneSidedKind::flush) {
+    for (std::uint32_t i = 0; i < records_.size(); ++i) {
+      if (is_before(i, index)) records_[i].told = true;
+    }
+  }
   if (status == Status::ok && plan.kind == OneSidedKind::read) check_read(index);
   if (status == Status::ok && plan.kind == OneSidedKind::withdraw) end_withdrawal(index);
 }
@@ -409,7 +456,7 @@ void OneSided::judge_places(std::uint32_t number) {
     const Record& record = records_[i];
     const std::span<const std::byte> place = bytes.subspan(places_[i], plan.bytes);
     const bool is_there = record.memory == number && plan.key != KeyKind::too_long;
-    const Fate what = is_there ? fate(record) : Fate::not_executed;
+    const Fate what = is_there ? fate_of_bytes(i) : Fate::not_executed;
     for (std::uint64_t at = 0; at < place.size(); ++at) {
       const bool is_old = place[at] == kUntouched;
       const bool is_new = is_there && place[at] == record.bytes[at];

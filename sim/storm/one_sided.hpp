@@ -54,6 +54,16 @@ class OneSided {
   void on_posted(std::uint32_t index, std::uint64_t order);
   void on_completed(std::uint32_t index, const Completion& completion);
   void on_notice(std::uint32_t host, const Completion& notice);
+  // A channel on which a process posts.
+  struct Channel {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    std::uint16_t channel = 0;
+  };
+  // A channel with a failure that no flush has reported, which keeps both ends awake.
+  [[nodiscard]] std::optional<Channel> untold() const;
+  // A flush of the channel has completed.
+  void on_flushed(const Channel& channel, const Completion& completion);
   // Called when all operations of running processes have completed.
   void judge();
   // Called at the very end.
@@ -66,6 +76,7 @@ class OneSided {
     bool posted = false;
     bool gone = false;  // its process died before it completed
     bool released = false;
+    bool told = false;  // a flush has completed that was posted after it
     std::uint64_t life = 0;
     std::uint64_t order = 0;
     std::uint32_t session = 0;         // with the other host, as Sessions counts
@@ -98,6 +109,7 @@ class OneSided {
   [[nodiscard]] std::uint32_t older_of(std::uint32_t host) const;
   [[nodiscard]] RegionKey key_for(std::uint32_t index, std::uint32_t memory) const;
   [[nodiscard]] Fate fate(const Record& record) const;
+  [[nodiscard]] Fate fate_of_bytes(std::uint32_t index) const;
   [[nodiscard]] bool may_fail(std::uint32_t index, Status status) const;
   [[nodiscard]] bool follows_failure(std::uint32_t index) const;
   [[nodiscard]] bool is_before(std::uint32_t first, std::uint32_t second) const;

@@ -60,10 +60,40 @@ void Application::retry_one_sided(std::uint32_t index, PeerId peer, Status statu
   }
   if (ended && !process(plan.from).closing && world_.is_running(plan.to)) {
     connect(plan.from, plan.to);
+  } else if (status == Status::stale_region && world_.is_healed()) {
+    disconnect(plan.from, plan.to);  // the session is with the process before that of the key
   } else if (!ended && status != Status::again && status != Status::stale_region) {
     oracle_.accuse("a one-sided operation returned " + std::string(to_string(status)));
   }
   again(Act::one_sided, index, one_sided_tries_[index]);
+}
+
+bool Application::flush_failure() {
+  const std::optional<OneSided::Channel> channel = one_sided_.untold();
+  if (!channel || process(channel->from).closing) return false;
+  Host& host = world_.host(channel->from);
+  if (host.is_paused()) return true;
+  Process& here = process(channel->from);
+  const auto record = static_cast<std::uint32_t>(plan_.one_sided.size() + flushed_.size());
+  const OperationId operation = name(here, false, record);
+  here.operations[static_cast<std::uint32_t>(operation)].is_one_sided = true;
+  const Status status = host.endpoint().flush_channel(
+      host.now(), operation,
+      {.peer = world_.peer(channel->from, channel->to), .channel = channel->channel});
+  host.wake();
+  if (status != Status::ok) {
+    oracle_.accuse("a flush returned " + std::string(to_string(status)));
+    return true;
+  }
+  here.free.pop_back();
+  flushed_.push_back(*channel);
+  ++open_;
+  return true;
+}
+
+void Application::on_one_sided(std::uint32_t record, const Completion& completion) {
+  if (record < plan_.one_sided.size()) return one_sided_.on_completed(record, completion);
+  one_sided_.on_flushed(flushed_[record - plan_.one_sided.size()], completion);
 }
 
 void Application::take_notices(std::uint32_t at) {

@@ -65,7 +65,8 @@ void run_to_end(const Plan& plan, World& world, Application& application, Oracle
   const proto::Time limit = heals + patience(plan);
   std::uint64_t steps = 0;
   bool is_healed = false;
-  while (!application.is_done() && oracle.verdict().empty()) {
+  const auto is_done = [&] { return application.is_done() && !application.flush_failure(); };
+  while (!is_done() && oracle.verdict().empty()) {
     if (events.next() > limit) return oracle.accuse("not at its end in time");
     if (!is_healed && events.next() >= healed) {  // before any host wakes and acts on it
       is_healed = true;
