@@ -399,6 +399,7 @@ TEST_CASE("one_sided_packets__a_withdrawal_waits_for_no_peer", "[O44]") {
   at.memory.assign(at.memory.size(), ~std::uint64_t{0});
   at.listen();
   const std::size_t before = at.sent.size();
+  at.scene.acknowledge();
   at.world().run_for(milliseconds(50));
   at.listen();
   REQUIRE(at.sent.size() > before);  // it goes on telling the peer
