@@ -10,12 +10,15 @@
 // belongs to the next. It counts the operations of its segment that have not ended. It goes when it
 // is the oldest that is held, and the count is 0.
 //
+// When a session ends, no strong one is held any more, and no failure counts. What has its final
+// status while a NIC still holds its packets goes on: it has not completed, so strong ones of the
+// next session wait for it.
+//
 // A peer has a list of channels with operations. Each call walks it, so there are at most
 // kMostChannels.
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
 #include "proto/base/assert.hpp"
 #include "proto/base/list.hpp"
@@ -33,6 +36,8 @@ struct OrderedChannel {
   std::uint32_t segment = 0;  // of what is posted now
   std::uint32_t open = 0;     // operations of that segment that have not ended
   std::uint32_t all = 0;      // of all segments
+  std::uint32_t begins = 0;   // the first segment of the session
+  std::uint32_t earlier = 0;  // operations of earlier sessions, which count as of that segment
   IndexList<OneSidedSend, &OneSidedSend::order_link> held;
   ListLink link;
 };
@@ -80,15 +85,20 @@ class ChannelOrder {
     OneSidedSend& operation = operations_.at(index);
     const SlabId id = operation.order_channel;
     operation.order_channel = kNoSlabId;
-    if (channels_.get(id) == nullptr) return;  // its session has ended
+    if (channels_.get(id) == nullptr) return;  // its session ended while it was held
     const std::uint32_t at = id.index;
     OrderedChannel& on = channels_.at(at);
     if (!ok) note_failure(on, operation.order_segment);
     --on.all;
-    if (operation.order_segment == on.segment) {
+    std::uint32_t segment = operation.order_segment;
+    if (is_earlier(on, segment)) {
+      --on.earlier;
+      segment = on.begins;
+    }
+    if (segment == on.segment) {
       --on.open;
     } else {
-      --operations_.at(ends(on, operation.order_segment)).order_before;
+      --operations_.at(ends(on, segment)).order_before;
     }
     if (!on.held.empty() && operations_.at(on.held.front()).order_before == 0) {
       const std::uint32_t next = on.held.pop_front(operations_);
@@ -100,7 +110,9 @@ class ChannelOrder {
 
   // Whether an operation that was posted has not ended, nor has its session.
   [[nodiscard]] bool has_place(std::uint32_t index) const {
-    return channels_.get(operations_.at(index).order_channel) != nullptr;
+    const OneSidedSend& operation = operations_.at(index);
+    const OrderedChannel* const on = channels_.get(operation.order_channel);
+    return on != nullptr && !is_earlier(*on, operation.order_segment);
   }
   // Whether an operation that was posted before this one on its channel has failed.
   [[nodiscard]] bool has_failed(std::uint32_t index) const {
@@ -120,16 +132,27 @@ class ChannelOrder {
   }
 
   // The peer's session has ended. Calls fail(index) for each held operation, which has no place in
-  // any order from then on; nor has what is under way.
+  // any order from then on. What is under way keeps its place until it ends, but its failure counts
+  // no more.
   template <class Fail>
   void drop(OrderedChannels& of_peer, Fail&& fail) {
-    while (!of_peer.empty()) {
-      const std::uint32_t at = of_peer.pop_front(channels_);
-      IndexList<OneSidedSend, &OneSidedSend::order_link> held =
-          std::exchange(channels_.at(at).held, {});
-      channels_.free(at);
-      while (!held.empty()) fail(held.pop_front(operations_));
+    IndexList<OneSidedSend, &OneSidedSend::order_link> dropped;
+    for (std::uint32_t at = of_peer.front(); at != kNoIndex;) {
+      const std::uint32_t next = of_peer.next(channels_, at);
+      OrderedChannel& on = channels_.at(at);
+      while (!on.held.empty()) {
+        const std::uint32_t index = on.held.pop_front(operations_);
+        operations_.at(index).order_channel = kNoSlabId;
+        --on.all;
+        dropped.push_back(operations_, index);
+      }
+      on.failed = false;
+      on.begins = ++on.segment;
+      on.earlier = on.open = on.all;
+      forget_idle(of_peer, at);
+      at = next;
     }
+    while (!dropped.empty()) fail(dropped.pop_front(operations_));
   }
 
   [[nodiscard]] std::uint32_t channels() const { return channels_.size(); }
@@ -138,7 +161,12 @@ class ChannelOrder {
   [[nodiscard]] static bool is_after(std::uint32_t a, std::uint32_t b) {
     return static_cast<std::int32_t>(a - b) > 0;
   }
+  // Whether the segment is of an earlier session.
+  [[nodiscard]] static bool is_earlier(const OrderedChannel& on, std::uint32_t segment) {
+    return on.earlier > 0 && is_after(on.begins, segment);
+  }
   static void note_failure(OrderedChannel& on, std::uint32_t segment) {
+    if (is_earlier(on, segment)) return;
     if (!on.failed || is_after(on.first_failed, segment)) on.first_failed = segment;
     if (!on.failed || is_after(segment, on.last_failed)) on.last_failed = segment;
     on.failed = true;

@@ -99,6 +99,14 @@ class Liar {
     if (random_.chance(0.7)) header().version = wire::kVersion;
   }
 
+  // Where the blocks begin. A WRITE may have a signal header before them.
+  [[nodiscard]] std::size_t blocks_at() {
+    constexpr std::size_t kTargetAt = sizeof(wire::CommonHeader) + sizeof(wire::FragmentPart);
+    const bool signals = header().type == wire::PacketType::write &&
+                         (at<wire::TargetPart>(kTargetAt).flags & wire::kTargetSignals) != 0;
+    return rule_.own_words * wire::kWordBytes + (signals ? sizeof(wire::SignalPart) : 0);
+  }
+
   void lie_in_type() {
     if (!rule_.payload && random_.chance(0.1)) return add_payload();
     if (random_.chance(0.1) && rule_.sequenced) {
@@ -109,8 +117,8 @@ class Liar {
       header().floor += kFarAhead + some();
       return;
     }
-    if (rule_.blocks && header().hwords > rule_.own_words && random_.chance(0.8))
-      return lie_in_blocks();
+    const bool has_blocks = rule_.blocks && header().hwords * wire::kWordBytes > blocks_at();
+    if (has_blocks && random_.chance(0.8)) return lie_in_blocks();
     switch (header().type) {
       case wire::PacketType::data:
       case wire::PacketType::packed:
@@ -202,7 +210,7 @@ class Liar {
 
   // Puts an impossible value into one of the blocks.
   void lie_in_blocks() {
-    std::size_t chosen = rule_.own_words * wire::kWordBytes;
+    std::size_t chosen = blocks_at();
     std::uint64_t seen = 0;
     for (std::size_t next = chosen; next < header().hwords * wire::kWordBytes;) {
       if (random_.below(++seen) == 0) chosen = next;
@@ -252,6 +260,7 @@ class Liar {
     }
   }
   void lie_in_status(std::size_t where) {
+    constexpr auto kLastStatus = static_cast<std::uint64_t>(wire::MessageStatus::unsupported);
     auto& entry = at<wire::StatusEntry>(where + sizeof(wire::StatusBlock));
     switch (random_.below(5)) {
       case 0: ++at<wire::StatusBlock>(where).count; return;
@@ -259,8 +268,8 @@ class Liar {
       case 2: entry.run = 0; return;
       case 3: entry.run = static_cast<std::uint16_t>(wire::kMaxStatusRun + some() % 60000); return;
       default:
-        entry.status =
-            static_cast<wire::MessageStatus>(random_.chance(0.5) ? 0 : 8 + random_.below(200));
+        entry.status = static_cast<wire::MessageStatus>(
+            random_.chance(0.5) ? 0 : kLastStatus + 1 + random_.below(200));
         return;
     }
   }

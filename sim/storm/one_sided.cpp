@@ -177,8 +177,10 @@ Status OneSided::post(std::uint32_t index, PeerId peer, OperationId name) {
   const std::uint64_t beyond = plan.key == KeyKind::too_long ? memories_[memory].key.bytes : 0;
   switch (plan.kind) {
     case OneSidedKind::write: return write(index, peer, name, key, beyond);
-    case OneSidedKind::read:
-      if (!record.into.is_made()) record.into.make(plan.bytes, kUntouched);
+    case OneSidedKind::read: {
+      // A read of no bytes reaches beyond nothing.
+      const std::uint64_t bytes = std::max<std::uint64_t>(plan.bytes, beyond > 0 ? 1 : 0);
+      if (!record.into.is_made()) record.into.make(bytes, kUntouched);
       return endpoint.read(
           host.now(), name,
           {.peer = peer,
@@ -186,8 +188,9 @@ Status OneSided::post(std::uint32_t index, PeerId peer, OperationId name) {
            .key = key,
            .offset = beyond > 0 ? beyond : kPageAt + page_offset(index, plan.bytes),
            .data = record.into.bytes().data(),
-           .bytes = plan.bytes,
+           .bytes = bytes,
            .strong = plan.strong});
+    }
     case OneSidedKind::add:
     case OneSidedKind::fetch_add:
       return endpoint.atomic(host.now(), name,

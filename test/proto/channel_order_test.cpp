@@ -136,7 +136,7 @@ TEST_CASE("ChannelOrder__has_limits_of_channels_and_of_what_is_held", "[O34]") {
   at.posted(3, false, Verdict::go);
 }
 
-TEST_CASE("ChannelOrder__forgets_a_peer_whose_session_has_ended") {
+TEST_CASE("ChannelOrder__the_end_of_a_session_ends_what_is_held", "[O33]") {
   Scene at;
   const auto a = at.posted(1, false, Verdict::go);
   const auto strong = at.posted(1, true, Verdict::held);
@@ -144,9 +144,34 @@ TEST_CASE("ChannelOrder__forgets_a_peer_whose_session_has_ended") {
   std::vector<std::uint32_t> failed;
   at.order.drop(at.channels, [&](std::uint32_t index) { failed.push_back(index); });
   CHECK(failed == std::vector{strong});
-  CHECK(at.order.channels() == 0);
+  CHECK_FALSE(at.order.has_place(a));
+  CHECK_FALSE(at.order.has_place(strong));
   for (const std::uint32_t index : {a, strong, other}) at.end(index, false);
   CHECK(at.released.empty());
+  CHECK(at.order.channels() == 0);
+}
+
+TEST_CASE("ChannelOrder__a_strong_one_waits_for_what_an_earlier_session_has_left", "[O31][O33]") {
+  Scene at;
+  const auto a = at.posted(1, false, Verdict::go);
+  const auto held = at.posted(1, true, Verdict::held);
+  const auto b = at.posted(1, false, Verdict::go);
+  at.order.drop(at.channels, [](std::uint32_t) {});
+  at.end(held, false);
+  const auto weak = at.posted(1, false, Verdict::go);
+  const auto flush = at.posted(1, true, Verdict::held);
+  const auto later = at.posted(1, true, Verdict::held);
+  at.end(weak);
+  at.end(b, false);
+  CHECK(at.released.empty());
+  at.end(a);
+  REQUIRE(at.released == std::vector{std::pair{flush, false}});  // b's failure counts no more
+  CHECK_FALSE(at.order.tell_failure(flush));
+  at.end(flush);
+  REQUIRE(at.released.size() == 2);
+  CHECK(at.released[1] == std::pair{later, false});
+  at.end(later);
+  CHECK(at.order.channels() == 0);
 }
 
 // The model keeps each channel's operations in the order in which they were posted. A strong one
