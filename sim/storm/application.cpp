@@ -121,7 +121,7 @@ void Application::connect(std::uint32_t from, std::uint32_t to) {
   const Status status = world_.connect(from, to);
   if (status == Status::ok) {
     learn_name(from, world_.peer(from, to), to);
-    oracle_.places().on_calling(from, to, world_.since_start());
+    oracle_.on_calling(from, to, world_.since_start());
   } else if (status == Status::again) {
     world_.scribe().count_place(PlaceCell::none_here);
     std::string unjust = oracle_.places().on_none(from, to, world_.since_start());

@@ -146,6 +146,7 @@ class Application final : public Actor {
   // ---- one_sided_calls.cpp
   void do_one_sided(std::uint32_t index);
   void retry_one_sided(std::uint32_t index, PeerId peer, Status status, bool is_vain);
+  [[nodiscard]] bool is_kept_out(std::uint32_t from, std::uint32_t to, Status status) const;
   void on_one_sided(std::uint32_t record, const Completion& completion);
   void take_notices(std::uint32_t host);
 

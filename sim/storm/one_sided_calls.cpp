@@ -54,6 +54,7 @@ void Application::retry_one_sided(std::uint32_t index, PeerId peer, Status statu
   // Memory of a process that is gone, or that has no memory any more.
   const bool is_old = (status == Status::stale_region && plan.key == KeyKind::old) ||
                       status == Status::unknown_operation;
+  is_vain = is_vain || is_kept_out(plan.from, plan.to, status);
   if (is_old || (ended && (is_local || (world_.is_healed() && is_vain)))) {
     --undecided_;
     return;
@@ -66,6 +67,14 @@ void Application::retry_one_sided(std::uint32_t index, PeerId peer, Status statu
     oracle_.accuse("a one-sided operation returned " + std::string(to_string(status)));
   }
   again(Act::one_sided, index, one_sided_tries_[index]);
+}
+
+// A call that ended after the healing was in vain, and all later ones may be. Unlike a send, an
+// operation can't be posted meanwhile.
+bool Application::is_kept_out(std::uint32_t from, std::uint32_t to, Status status) const {
+  return status == Status::peer_unreachable &&
+         oracle_.sessions().ended(from, to) >= plan_.heals_at &&
+         (oracle_.is_kept_out(from, to) || oracle_.is_kept_out(to, from));
 }
 
 bool Application::flush_failure() {

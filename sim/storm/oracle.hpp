@@ -34,7 +34,8 @@
 //  - Full packets of a session are as long as its ways and NICs carry (widths.hpp).
 //  - An end that gives up because its epoch is not above that of a process before it has such an
 //    epoch. An equal epoch is a reason for both ends not to reach each other; a lower one is none
-//    for long.
+//    for long. A process may have died while it called. An end that has answered it drops the calls
+//    of a process with a lower epoch for two periods of cookies, and its answers.
 //  - A session is said to be established once, and before anything in it ends well.
 //  - If a session has ended at one end, the other end hears too, within a time that the tunables
 //    give. This holds if that end waits for anything in it and no fault is active any more
@@ -121,6 +122,7 @@ class Oracle {
         widths_(plan),
         processes_(plan.hosts.size(), {Process{0, first_epoch(plan), {}}}),
         verified_(plan.hosts.size() * plan.hosts.size()),
+        heard_(plan.hosts.size() * plan.hosts.size()),
         sends_(plan.messages.size()),
         closings_(plan.hosts.size()),
         gone_(plan.hosts.size(), proto::Duration{-1}) {}
@@ -138,6 +140,8 @@ class Oracle {
   // program has no name for it.
   void on_receive_completed(std::uint32_t receive, const Completion& completion, std::uint32_t from,
                             proto::Time clock);
+  // The host calls the other one, or goes on with that.
+  void on_calling(std::uint32_t host, std::uint32_t other, proto::Duration at);
   void on_established(std::uint32_t host, std::uint32_t other, proto::Duration at);
   // A session between the two ended at this time of the run, as `host` says.
   void on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
@@ -162,6 +166,8 @@ class Oracle {
   // Nothing if it has no such session, or waits for nothing.
   [[nodiscard]] std::optional<proto::Duration> waits_in_vain(std::uint32_t host,
                                                              std::uint32_t other) const;
+  // The host may never get in at the other one.
+  [[nodiscard]] bool is_kept_out(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] const Sessions& sessions() const { return sessions_; }
   [[nodiscard]] Places& places() { return places_; }
   // The host's endpoint no longer knows its newest name for the other one.
@@ -203,7 +209,10 @@ class Oracle {
   [[nodiscard]] bool may_have_forgotten(std::uint32_t host, std::uint32_t caller) const;
   [[nodiscard]] bool has_stale_epoch(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool had_same_epoch(std::uint32_t host, std::uint32_t other) const;
-  [[nodiscard]] bool is_kept_out(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool is_shut_out(std::uint32_t host, std::uint32_t other, proto::Duration at) const;
+  void note_gone(std::uint32_t host, proto::Duration at);
+  [[nodiscard]] bool may_be_behind(std::uint32_t host, std::uint32_t other) const;
+  [[nodiscard]] bool is_dropped(std::uint32_t host, std::uint32_t other, proto::Duration at) const;
   [[nodiscard]] bool was_held_off(std::uint32_t host, std::uint32_t other,
                                   proto::Duration at) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
@@ -245,6 +254,14 @@ class Oracle {
     return verified_[by * plan_.hosts.size() + host];
   }
 
+  // The process of a host that an endpoint of another one may have heard calling.
+  [[nodiscard]] std::optional<Process>& heard(std::uint32_t by, std::uint32_t host) {
+    return heard_[by * plan_.hosts.size() + host];
+  }
+  [[nodiscard]] const std::optional<Process>& heard(std::uint32_t by, std::uint32_t host) const {
+    return heard_[by * plan_.hosts.size() + host];
+  }
+
   const Plan& plan_;
   Reasons reasons_;
   Liveness liveness_;
@@ -253,6 +270,7 @@ class Oracle {
   Widths widths_;
   std::vector<std::vector<Process>> processes_;  // by host: the last one runs, or is gone
   std::vector<Verified> verified_;
+  std::vector<std::optional<Process>> heard_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
   std::vector<Failure> failures_;

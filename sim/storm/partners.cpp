@@ -50,7 +50,7 @@ void Application::note_event(std::uint32_t at, const Event& event) {
   switch (event.kind) {
     case Event::Kind::peer_calling:
       learn_name(at, event.peer, other);
-      return oracle_.places().on_calling(at, other, now);
+      return oracle_.on_calling(at, other, now);
     case Event::Kind::peer_established:
       if (std::exchange(here.was_refused, false)) {
         world_.scribe().count_place(PlaceCell::let_in_later);

@@ -203,6 +203,16 @@ Duration Reasons::own_absence(std::uint32_t host, Duration patience, Duration at
   return own;
 }
 
+Duration Reasons::present_from(std::uint32_t host, Duration at) const {
+  for (Duration before{-1}; before != at;) {
+    before = at;
+    for (const Span& away : away_[host]) {
+      if (away.from <= at && at < away.to) at = away.to;
+    }
+  }
+  return at;
+}
+
 // Whether a path of theirs can join these NICs. That may be a slot that stands for this pair. It
 // may also be one of the slots above, in which each NIC tries all others, if there is time for
 // that.
@@ -298,16 +308,22 @@ bool Reasons::explain_silence(std::uint32_t host, std::uint32_t other, Status st
     patience = patience + milliseconds(plan_.tunables.longest_absence_ms);
   }
   if (has_moved_unheard(host, other, patience, at)) return true;
-  const Duration own = own_absence(host, patience, at);
-  const Span window{at - patience - own, at};
-  const Duration cut = within(cut_[pair_of(host, other)], window);
-  const Duration away = within(away_[other], window);
   // A peer that was silent before is asked whether it lives when a newcomer wants its place, and
   // has half of peer_timeout to answer.
+  Duration least = patience;
   if (status == Status::peer_timeout && may_lack_places(plan_, host)) {
-    patience = patience - milliseconds(plan_.tunables.peer_timeout_ms) / 2;
+    least = least - milliseconds(plan_.tunables.peer_timeout_ms) / 2;
   }
-  return cut * 4 + away >= patience * 3 / 4;
+  const auto explains = [&](Duration until) {
+    const Duration own = own_absence(host, patience, until);
+    const Span window{until - patience - own, until};
+    const Duration cut = within(cut_[pair_of(host, other)], window);
+    const Duration away = within(away_[other], window);
+    return cut * 4 + away >= least * 3 / 4;
+  };
+  if (explains(at)) return true;
+  const bool has_called = status == Status::peer_unreachable || status == Status::peer_full;
+  return has_called && explains(at - microseconds(kListens * plan_.tunables.initial_rtt_us));
 }
 
 }  // namespace hawser::sim

@@ -16,6 +16,10 @@
 
 namespace hawser::sim {
 
+// A caller listens for four response times after its last call. A peer that has never answered
+// counts as having a response time of three initial round trips.
+inline constexpr std::uint64_t kListens = 12;
+
 class Reasons {
  public:
   explicit Reasons(const Plan& plan);
@@ -31,6 +35,9 @@ class Reasons {
   // that no path stands for counts only after the time that the search for it may take.
   [[nodiscard]] proto::Duration undisturbed(std::uint32_t a, std::uint32_t b, proto::Duration from,
                                             proto::Duration to) const;
+
+  // When the host is present, from that time on.
+  [[nodiscard]] proto::Duration present_from(std::uint32_t host, proto::Duration at) const;
 
   // Whether one of the host's NICs has got another address by then.
   [[nodiscard]] bool has_moved(std::uint32_t host, proto::Duration at) const;
