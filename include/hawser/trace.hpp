@@ -76,6 +76,10 @@ enum class TraceStatus : std::uint8_t {
   cancelled,
   pending,
   matched,
+  access_denied,  // this and the next are of one-sided operations alone
+  region_withdrawn,
+  misaligned,
+  unsupported,
 };
 
 // Returns the name of a record's cause, or "" if its kind has none. The string is static.

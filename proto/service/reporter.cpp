@@ -11,8 +11,9 @@ namespace hawser {
 
 std::string_view trace_cause_name(TraceKind kind, std::uint8_t cause) noexcept {
   static constexpr std::array<std::string_view, 4> kLosses{"", "gap", "request", "evacuation"};
-  static constexpr std::array<std::string_view, 8> kStatuses{
-      "", "accepted", "no_room", "delivered", "truncated", "cancelled", "pending", "matched"};
+  static constexpr std::array<std::string_view, 12> kStatuses{
+      "",        "accepted", "no_room",       "delivered",        "truncated",  "cancelled",
+      "pending", "matched",  "access_denied", "region_withdrawn", "misaligned", "unsupported"};
   switch (kind) {
     case TraceKind::packet_dropped: return cause < kDropReasons ? kDropReasonTexts[cause].name : "";
     case TraceKind::packet_lost: return cause < kLosses.size() ? kLosses[cause] : "";
@@ -30,8 +31,8 @@ std::string_view trace_cause_name(TraceKind kind, std::uint8_t cause) noexcept {
 namespace hawser::proto {
 
 static_assert(static_cast<int>(TraceSession::failed) == static_cast<int>(SessionState::failed) &&
-              static_cast<int>(TraceStatus::matched) ==
-                  static_cast<int>(wire::MessageStatus::matched));
+              static_cast<int>(TraceStatus::unsupported) ==
+                  static_cast<int>(wire::MessageStatus::unsupported));
 
 namespace {
 

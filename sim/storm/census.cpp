@@ -18,8 +18,7 @@ constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::count_);
 constexpr std::array<std::string_view, kSessions> kSessionNames{"idle", "calling", "answered",
                                                                 "ready", "failed"};
 constexpr std::array<std::string_view, 4> kLossNames{"", "gap", "request", "evacuation"};
-constexpr std::array<std::string_view, 8> kStatusNames{
-    "", "accepted", "no_room", "delivered", "truncated", "cancelled", "pending", "matched"};
+constexpr std::size_t kStatuses = static_cast<std::size_t>(TraceStatus::unsupported) + 1;
 
 constexpr auto kPlaceNames = std::to_array<std::string_view>({
 #define HAWSER_NAME(name, text) #name,
@@ -30,6 +29,12 @@ constexpr auto kPlaceNames = std::to_array<std::string_view>({
 constexpr auto kWayNames = std::to_array<std::string_view>({
 #define HAWSER_NAME(name, text) #name,
     HAWSER_CENSUS_WAYS(HAWSER_NAME)
+#undef HAWSER_NAME
+});
+
+constexpr auto kOneSidedCells = std::to_array<std::string_view>({
+#define HAWSER_NAME(name, text) #name,
+    HAWSER_CENSUS_ONE_SIDED(HAWSER_NAME)
 #undef HAWSER_NAME
 });
 
@@ -44,7 +49,10 @@ static_assert(cells(CensusGroup::reason) >= kReasons);
 static_assert(cells(CensusGroup::event) >= static_cast<std::size_t>(Event::Kind::count_));
 static_assert(cells(CensusGroup::place) >= static_cast<std::size_t>(PlaceCell::count_));
 static_assert(cells(CensusGroup::way) >= static_cast<std::size_t>(WayCell::count_));
-static_assert(cells(CensusGroup::session_end) > static_cast<std::size_t>(Status::peer_full));
+static_assert(cells(CensusGroup::message_status) >= kStatuses);
+static_assert(cells(CensusGroup::one_sided) >= kOneSidedCells.size());
+static_assert(cells(CensusGroup::session_end) >
+              static_cast<std::size_t>(Status::predecessor_failed));
 
 constexpr std::size_t path_cell(std::size_t from, std::size_t to, std::size_t reason) {
   return (from * kPathStates + to) * kReasons + reason;
@@ -70,8 +78,11 @@ class Rows {
     for (std::size_t i = 0; i < kDropReasons; ++i) {
       name(CensusGroup::drop, i, kDropReasonTexts[i].name, true);
     }
-    for (std::size_t i = 1; i < kStatusNames.size(); ++i) {
-      name(CensusGroup::message_status, i, kStatusNames[i], true);
+    for (std::size_t i = 1; i < kStatuses; ++i) {
+      const auto status = static_cast<TraceStatus>(i);
+      const bool expected = status != TraceStatus::misaligned && status != TraceStatus::unsupported;
+      name(CensusGroup::message_status, i,
+           trace_cause_name(TraceKind::message_status, static_cast<std::uint8_t>(i)), expected);
     }
     for (std::size_t i = 0; i < kReasons; ++i) {
       name(CensusGroup::reason, i, kReasonTexts[i].name, i != 0);
@@ -85,14 +96,18 @@ class Rows {
     for (std::size_t i = 0; i < kWayNames.size(); ++i) {
       name(CensusGroup::way, i, kWayNames[i], true);
     }
+    for (std::size_t i = 0; i < kOneSidedCells.size(); ++i) {
+      name(CensusGroup::one_sided, i, kOneSidedCells[i], true);
+    }
     name_sessions();
     name_paths();
     using enum Status;
     name_statuses(CensusGroup::session_end, {peer_unreachable, peer_timeout, peer_restarted,
                                              peer_closed, peer_full, endpoint_closed});
-    name_statuses(CensusGroup::send_completion,
-                  {ok, truncated, cancelled, peer_unreachable, peer_timeout, peer_restarted,
-                   peer_closed, peer_full, endpoint_closed});
+    name_statuses(
+        CensusGroup::send_completion,
+        {ok, truncated, cancelled, peer_unreachable, peer_timeout, peer_restarted, peer_closed,
+         peer_full, endpoint_closed, access_denied, region_withdrawn, predecessor_failed});
     name_statuses(CensusGroup::receive_completion,
                   {ok, truncated, cancelled, peer_unreachable, peer_timeout, peer_restarted,
                    peer_closed, peer_full, endpoint_closed, store_full});
@@ -106,7 +121,7 @@ class Rows {
     row.expected = expected;
   }
   void name_statuses(CensusGroup group, std::initializer_list<Status> expected) {
-    for (std::size_t i = 0; i <= static_cast<std::size_t>(Status::peer_full); ++i) {
+    for (std::size_t i = 0; i <= static_cast<std::size_t>(Status::predecessor_failed); ++i) {
       const auto status = static_cast<Status>(i);
       name(group, i, to_string(status), std::ranges::find(expected, status) != expected.end());
     }

@@ -21,22 +21,23 @@
 namespace hawser::sim {
 
 // X(name, cells, what a cell is)
-#define HAWSER_CENSUS_GROUPS(X)                                        \
-  X(trace_kind, 24, "trace records by TraceKind")                      \
-  X(loss, 4, "packets declared lost, by TraceLoss")                    \
-  X(drop, 32, "packets dropped, by DropReason")                        \
-  X(message_status, 8, "statuses that receivers sent, by TraceStatus") \
-  X(session_state, 5, "sessions that came to a TraceSession")          \
-  X(session_change, 25, "and from which")                              \
-  X(session_end, 24, "sessions that failed, by Status")                \
-  X(path_state, 4, "paths that came to a PathState")                   \
-  X(path_change, 600, "and from which, and for which Reason")          \
-  X(reason, 32, "Reasons of paths' changes, and of all other events")  \
-  X(event, 16, "events polled, by their kind")                         \
-  X(send_completion, 24, "completions of sends, by Status")            \
-  X(receive_completion, 24, "completions of receives, by Status")      \
-  X(place, 8, "fates of places for peers")                             \
-  X(way, 4, "ways that carry less in one piece than NICs")
+#define HAWSER_CENSUS_GROUPS(X)                                         \
+  X(trace_kind, 24, "trace records by TraceKind")                       \
+  X(loss, 4, "packets declared lost, by TraceLoss")                     \
+  X(drop, 32, "packets dropped, by DropReason")                         \
+  X(message_status, 12, "statuses that receivers sent, by TraceStatus") \
+  X(session_state, 5, "sessions that came to a TraceSession")           \
+  X(session_change, 25, "and from which")                               \
+  X(session_end, 32, "sessions that failed, by Status")                 \
+  X(path_state, 4, "paths that came to a PathState")                    \
+  X(path_change, 600, "and from which, and for which Reason")           \
+  X(reason, 32, "Reasons of paths' changes, and of all other events")   \
+  X(event, 16, "events polled, by their kind")                          \
+  X(send_completion, 32, "completions of sends, by Status")             \
+  X(receive_completion, 32, "completions of receives, by Status")       \
+  X(place, 8, "fates of places for peers")                              \
+  X(way, 4, "ways that carry less in one piece than NICs")              \
+  X(one_sided, 8, "fates of one-sided operations")
 
 // X(name, text)
 #define HAWSER_CENSUS_PLACES(X)                                                 \
@@ -53,6 +54,24 @@ namespace hawser::sim {
   X(narrow_session, "a session took what the least of its ways carried")   \
   X(narrowest_session, "a session took 256 bytes, and a way carried less") \
   X(fragmented, "a packet was longer than its way carried in one piece")
+
+// X(name, text)
+#define HAWSER_CENSUS_ONE_SIDED(X)                                     \
+  X(executed, "one was executed")                                      \
+  X(refused, "one was refused for its key")                            \
+  X(withdrawn, "one came upon memory that was withdrawn")              \
+  X(behind_failure, "one ended as one before it had failed")           \
+  X(not_executed, "one was not executed, as its session ended")        \
+  X(reply_lost, "one was executed, and its reply lost with a session") \
+  X(unknown, "one ended with its session, and its outcome is unknown") \
+  X(noticed, "a notice was given")
+
+enum class OneSidedCell : std::uint8_t {
+#define HAWSER_ENUM(name, text) name,
+  HAWSER_CENSUS_ONE_SIDED(HAWSER_ENUM)
+#undef HAWSER_ENUM
+      count_
+};
 
 enum class WayCell : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

@@ -7,6 +7,22 @@
 
 namespace hawser::sim {
 
+namespace {
+
+OneSidedCell cell_of(const Completion& completion) {
+  switch (completion.status) {
+    case Status::ok: return OneSidedCell::executed;
+    case Status::access_denied: return OneSidedCell::refused;
+    case Status::region_withdrawn: return OneSidedCell::withdrawn;
+    case Status::predecessor_failed: return OneSidedCell::behind_failure;
+    default:
+      if (completion.executed) return OneSidedCell::reply_lost;
+      return completion.outcome_unknown ? OneSidedCell::unknown : OneSidedCell::not_executed;
+  }
+}
+
+}  // namespace
+
 void Application::do_one_sided(std::uint32_t index) {
   const OneSidedPlan& plan = plan_.one_sided[index];
   std::uint8_t& tries = one_sided_tries_[index];
@@ -101,6 +117,7 @@ bool Application::flush_failure() {
 }
 
 void Application::on_one_sided(std::uint32_t record, const Completion& completion) {
+  world_.scribe().count_one_sided(cell_of(completion));
   if (record < plan_.one_sided.size()) return one_sided_.on_completed(record, completion);
   one_sided_.on_flushed(flushed_[record - plan_.one_sided.size()], completion);
 }
@@ -111,6 +128,7 @@ void Application::take_notices(std::uint32_t at) {
     n = world_.host(at).endpoint().poll_notices(done_);
     for (const Completion& notice : std::span(done_).first(n)) {
       mix(at, notice);
+      world_.scribe().count_one_sided(OneSidedCell::noticed);
       one_sided_.on_notice(at, notice);
     }
   }

@@ -36,6 +36,9 @@ class Scribe {
   void count_way(WayCell cell, std::uint64_t times = 1) {
     census_.count<CensusGroup::way>(static_cast<std::size_t>(cell), times);
   }
+  void count_one_sided(OneSidedCell cell) {
+    census_.count<CensusGroup::one_sided>(static_cast<std::size_t>(cell));
+  }
   // The functions below are for the recording only.
   void note(Happening::Kind kind, std::uint32_t host, std::uint32_t index,
             const TraceRecord& record = {}) {

@@ -74,6 +74,7 @@ bool is_there_for(const StormRange& range, std::size_t cell) {
   const sim::CensusRow& row = sim::census_rows()[cell];
   if (!row.expected) return false;
   if (sim::has_partners(range.first)) return row.group == sim::CensusGroup::place;
+  if (range.first >= sim::kFirstOfOneSided) return row.group == sim::CensusGroup::one_sided;
   return range.first >= sim::kFirstOfEpochs &&
          (row.group == sim::CensusGroup::way ||
           (row.group == sim::CensusGroup::reason && row.name == "stale_epoch"));
@@ -97,7 +98,7 @@ class RangeMarks {
       if (!is_there_for(range_, cell)) continue;
       note(sim::census_cell_name(cell), totals_.seeds_with_cell[cell], range_.cell_share);
     }
-    add_share("each place, way and epoch of its own", range_.cell_share);
+    add_share("each event of its own", range_.cell_share);
   }
 
  private:
