@@ -15,11 +15,18 @@ namespace hawser::proto {
          0;
 }
 
-[[nodiscard]] inline bool is_pending(const Peer& peer) {
+// Whether anybody waits for the peer: an operation of the caller, half of a message, or a newcomer
+// that needs its place.
+[[nodiscard]] inline bool is_waited_for(const Peer& peer) {
   if (any_operation(peer) || peer.session.questioned) return true;
   // Or some message beyond a missing one has arrived.
   return peer.receives.table.is_open() &&
          peer.receives.table.size() > peer.receives.next_to_process - peer.receives.remote_floor;
+}
+
+// Whether the peer must be heard: somebody waits for it, or its floor is awaited before a rest.
+[[nodiscard]] inline bool is_pending(const Peer& peer) {
+  return peer.session.floor_awaited || is_waited_for(peer);
 }
 
 // How long the peer may be silent: it may be away for as long as it announced. A peer that only has

@@ -107,7 +107,7 @@ void Sessions::fail_peer(Peer& peer, Status status, Reason of_timeout) {
   if (peer.receives.table.is_open()) peer.receives.table.close();
   peer.session.call_at = peer.session.keepalive_at = kNever;
   peer.session.pending_since = peer.session.small_only_since = peer.session.stall_at = Time{};
-  peer.session.questioned = false;
+  peer.session.questioned = peer.session.floor_awaited = false;
   const std::uint32_t index = peer.index;
   if (senders_.contains(peers_, index)) senders_.remove(peers_, index);
   timers_.remove(index);

@@ -23,8 +23,8 @@ namespace hawser::proto {
 class CallState {
   friend class CallQueue;
 
-  bool calls = false;
-  bool waits = false;
+  bool calls : 1 = false;
+  bool waits : 1 = false;
 };
 
 // Whether a peer is a stranger that is half open. Only HalfOpenStrangers changes it.
@@ -44,9 +44,10 @@ struct PeerSession {
   bool close_sent : 1 = false;
   bool close_answered : 1 = false;
   bool timeout_put_off : 1 = false;
-  bool refused : 1 = false;     // called: the peer answered that it has no place
-  bool outdated : 1 = false;    // called: the peer answered that our epoch is no higher
-  bool questioned : 1 = false;  // somebody needs to know whether it lives; ends when it is heard
+  bool refused : 1 = false;        // called: the peer answered that it has no place
+  bool outdated : 1 = false;       // called: the peer answered that our epoch is no higher
+  bool questioned : 1 = false;     // somebody needs to know whether it lives; ends when it is heard
+  bool floor_awaited : 1 = false;  // this end can't rest without its floor; ends likewise
   CallState call_state;
   HalfOpenMark half_open;
   NicPair route{};  // the pair over which it was last heard

@@ -102,7 +102,7 @@ struct Sessions::PlaceKeeper {
              sessions.turn_.now() - peer.last_heard >= half + milliseconds(peer.absence_ms);
     }
     const Peer& peer = sessions.peers_.at(index);
-    return peer.session.state == SessionState::ready && !is_pending(peer) &&
+    return peer.session.state == SessionState::ready && !is_waited_for(peer) &&
            sessions.turn_.now() - peer.session.last_heard >= half + peer.session.remote_absence;
   }
 

@@ -195,12 +195,12 @@ bool Sessions::consider_rest(Peer& peer) {
     }
     if (peer.receives.next_to_process - peer.receives.remote_floor > RestingPeer::kMostFinals ||
         keeps_failure(peer)) {
-      // No packet has brought the peer's floor. A probe's answer does, if the peer lives.
-      if (is_out_of_reach(peer)) {
-        fail_peer(peer, Status::peer_timeout);
-      } else {
-        probe_best_path(peer);
-      }
+      // No packet has brought the peer's floor. A probe's answer does, if the peer lives. Nobody
+      // may have asked it before, so it has its whole patience from now on (watch_liveness).
+      peer.session.floor_awaited = true;
+      peer.session.keepalive_at = turn_.now() + patience_with(turn_, peer) / 8;
+      touched_.add(peer);
+      probe_best_path(peer);
       return false;
     }
   }

@@ -265,7 +265,7 @@ void Sessions::watch_liveness(Peer& peer) {
   if (peer.session.state != SessionState::ready) return;
   // The peer was heard since then; before that nothing was pending.
   if (peer.session.pending_since != Time{} && peer.session.last_heard > peer.session.pending_since)
-    peer.session.questioned = false;
+    peer.session.questioned = peer.session.floor_awaited = false;
   if (!is_pending(peer)) {
     peer.session.pending_since = peer.session.small_only_since = peer.session.stall_at = Time{};
     peer.session.keepalive_at = kNever;

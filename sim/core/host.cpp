@@ -85,15 +85,15 @@ void Host::on_event(proto::Time now, std::uint64_t) {
       [[fallthrough]];
     case Place::before_sending: break;
   }
-  end_turn(now, endpoint_->finish_turn(looked_at_clock_));
+  end_turn(now, endpoint_->finish_turn(looked_at_clock_), went_on_from != Place::none);
 }
 
-void Host::end_turn(proto::Time now, const proto::TurnResult& result) {
+void Host::end_turn(proto::Time now, const proto::TurnResult& result, bool has_stood) {
   const proto::Time local = now + clock_;
   idle_turns_ = !result.progressed && result.wake_at <= local ? idle_turns_ + 1 : 0;
   wants_ = result.wake_at == proto::kNever ? proto::kNever : result.wake_at - clock_;
   const proto::Time soon = now + turn_;
-  if (result.progressed) {
+  if (result.progressed || has_stood) {
     schedule(soon);
   } else {
     if (wants_ != proto::kNever) schedule(proto::later(wants_ + lateness_, soon));

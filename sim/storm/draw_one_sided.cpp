@@ -43,7 +43,7 @@ void draw_one_sided(Random& random, Plan& plan) {
   const double strong = random.chance(0.3) ? 0.5 : 0.1;
   const std::uint32_t words = random.chance(0.5) ? 1 : OneSided::kWords;
   const std::uint32_t channels = random.chance(0.5) ? 1 : 3;
-  const bool withdraws = random.chance(0.3);
+  const bool withdraws = random.chance(0.5);
   // All at once, or over the whole run.
   const Duration span = random.chance(0.3) ? nanoseconds(100'000) : plan.heals_at;
   const std::uint64_t count = logarithmic(random, 4, 300);
@@ -69,9 +69,9 @@ void draw_one_sided(Random& random, Plan& plan) {
       operation.bytes = std::min<std::uint64_t>(draw_bytes(random, plan), OneSided::kPage);
     } else if (dice < 65) {
       operation.kind = OneSidedKind::add;
-    } else if (dice < 94) {
+    } else if (dice < 88) {
       operation.kind = OneSidedKind::fetch_add;
-    } else if (dice < 99 || !withdraws) {
+    } else if (dice < 94 || !withdraws) {
       operation.kind = OneSidedKind::flush;
     } else {
       operation.kind = OneSidedKind::withdraw;

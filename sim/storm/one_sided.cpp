@@ -103,6 +103,17 @@ std::uint32_t OneSided::give_up(std::uint32_t host) {
   return count;
 }
 
+std::uint64_t OneSided::count_fetches(std::uint32_t host) const {
+  std::uint64_t count = 0;
+  for (std::uint32_t i = 0; i < records_.size(); ++i) {
+    const OneSidedKind kind = plan_.one_sided[i].kind;
+    const bool fetches = kind == OneSidedKind::read || kind == OneSidedKind::fetch_add;
+    if (!fetches || plan_.one_sided[i].to != host || !records_[i].posted) continue;
+    count += memories_[records_[i].memory].life == world_.life(host);
+  }
+  return count;
+}
+
 std::uint32_t OneSided::newest_of(std::uint32_t host) const {
   for (auto i = static_cast<std::uint32_t>(memories_.size()); i-- > 0;) {
     if (memories_[i].host == host) return i;

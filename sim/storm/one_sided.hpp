@@ -54,6 +54,8 @@ class OneSided {
   void on_posted(std::uint32_t index, std::uint64_t order);
   void on_completed(std::uint32_t index, const Completion& completion);
   void on_notice(std::uint32_t host, const Completion& notice);
+  // Operations of others that the host's present process may have to answer with replies.
+  [[nodiscard]] std::uint64_t count_fetches(std::uint32_t host) const;
   // A channel on which a process posts.
   struct Channel {
     std::uint32_t from = 0;

@@ -151,7 +151,8 @@ TEST_CASE("ChannelOrder__the_end_of_a_session_ends_what_is_held", "[O33]") {
   CHECK(at.order.channels() == 0);
 }
 
-TEST_CASE("ChannelOrder__a_strong_one_waits_for_what_an_earlier_session_has_left", "[O31][O33]") {
+TEST_CASE("ChannelOrder__a_strong_one_waits_for_what_an_earlier_session_has_left",
+          "[O31][O33][O49]") {
   Scene at;
   const auto a = at.posted(1, false, Verdict::go);
   const auto held = at.posted(1, true, Verdict::held);

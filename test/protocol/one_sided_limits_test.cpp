@@ -150,8 +150,8 @@ TEST_CASE("one_sided_limits__a_peer_that_answers_nothing_stops_no_other", "[O23]
   (void)at.world.send(2, 1, 5, message);
   REQUIRE(at.world.run_until([&] { return at.world.completion(1, receive) != nullptr; },
                              milliseconds(5)));
-  REQUIRE(at.world.run_until([&] { return at.world.completion(2, read) != nullptr; },
-                             milliseconds(5)));
+  REQUIRE(
+      at.world.run_until([&] { return at.world.completion(2, read) != nullptr; }, milliseconds(5)));
   CHECK(received == message);
 }
 

@@ -306,6 +306,34 @@ TEST_CASE("rest__a_floor_that_was_lost_is_asked_for", "[R4]") {
   check_one_session(world);
 }
 
+// Nobody has asked the peer anything for longer than peer_timeout when its floor is asked for. It
+// is away just then.
+TEST_CASE("rest__who_is_asked_for_its_floor_has_peer_timeout_to_answer", "[R4][F1]") {
+  for (const bool comes_back : {true, false}) {
+    INFO((comes_back ? "it comes back" : "it stays away"));
+    WorldConfig config = sleepy(1);
+    config.tunables.rest_after_ms = 60;
+    config.tunables.peer_timeout_ms = 40;
+    World world(config);
+    talk(world, 0, 1, 8, 100);
+    const proto::Time heard = world.now();
+    const std::uint64_t probes = world.stats(1).path_probes_sent;
+    world.pause(0, true);
+    world.run_for(milliseconds(80));
+    CHECK(world.stats(1).path_probes_sent > probes);
+    CHECK(world.stats(1).peer_failures == 0);
+    if (comes_back) {
+      world.pause(0, false);
+      REQUIRE(
+          world.run_until([&] { return rests(world, 0) && rests(world, 1); }, milliseconds(500)));
+      check_one_session(world);
+      continue;
+    }
+    REQUIRE(world.run_until([&] { return world.stats(1).peer_failures == 1; }, milliseconds(100)));
+    CHECK((world.now() - heard).ns >= milliseconds(99).ns);
+  }
+}
+
 TEST_CASE("rest__path_numbers_that_enter_an_epoch_begin_a_generation", "[R3]") {
   WorldConfig config = sleepy();
   config.tunables.initial_sequence = (std::uint64_t{1} << 30) - 100;

@@ -236,5 +236,41 @@ TEST_CASE("host__messages_arrive_and_a_seed_is_a_run") {
   CHECK(transfer(2).first != first.first);
 }
 
+// A packet that comes after the host has looked at its NICs wakes nobody.
+TEST_CASE("host__what_came_while_it_stood_is_found_before_it_sleeps") {
+  using Place = sim::Host::Place;
+  const auto never = [] { return false; };
+  for (const Place place : {Place::before_looking, Place::between_halves, Place::before_sending}) {
+    INFO("place " << static_cast<int>(place));
+    Pair pair(1, 0);
+    const std::array<std::byte, 100> from{};
+    std::array<std::byte, 100> to{};
+    proto::ReceiveRequest receive;
+    receive.operation = OperationId{1};
+    receive.data = to.data();
+    receive.bytes = to.size();
+    REQUIRE(pair.hosts[1]->endpoint().receive(pair.hosts[1]->now(), receive) == Status::ok);
+    pair.hosts[1]->wake();
+    pair.run_until(never, milliseconds(50));
+    pair.hosts[1]->stand(place);
+    pair.hosts[1]->wake();
+    pair.run_until([&] { return pair.hosts[1]->stands(); }, milliseconds(1));
+    REQUIRE(pair.hosts[1]->stands());
+    proto::SendRequest send;
+    send.operation = OperationId{1};
+    send.peer = pair.peers[0];
+    send.data = from.data();
+    send.bytes = from.size();
+    REQUIRE(pair.hosts[0]->endpoint().send(pair.hosts[0]->now(), send) == Status::ok);
+    pair.hosts[0]->wake();
+    pair.run_until(never, microseconds(100));
+    pair.hosts[0]->pause(true);  // nothing more comes from it
+    pair.run_until(never, microseconds(100));
+    pair.hosts[1]->go_on();
+    pair.run_until([&] { return pair.completed[1] == 1; }, milliseconds(1));
+    CHECK(pair.completed[1] == 1);
+  }
+}
+
 }  // namespace
 }  // namespace hawser::test

@@ -114,7 +114,7 @@ TEST_CASE("storm_totals__each_range_of_seeds_has_its_marks") {
   totals->add(plan, outcome, 0);
   CHECK(marks(*totals).size() == 4);
   CHECK(texts_of_missed() ==
-        "partners: each place, way and epoch of its own in 2% of the seeds, but for "
+        "partners: each event of its own in 2% of the seeds, but for "
         "place:kept_by_the_rest (0.0%)\n");
   visit("place:kept_by_the_rest", true);
   totals->add(plan, outcome, 0);

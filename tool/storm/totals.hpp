@@ -30,7 +30,7 @@ inline constexpr std::array kSeedRanges{
     StormRange{"", 0, 2000, 5, 0.05, 0},
     StormRange{"partners", sim::kFirstOfPartners, 1500, 3, 0.025, 0.02},
     StormRange{"epochs", sim::kFirstOfEpochs, 2000, 5, 0.05, 0.05},
-    StormRange{"one-sided", sim::kFirstOfOneSided, 800, 5, 0.05, 0.05},
+    StormRange{"one-sided", sim::kFirstOfOneSided, 800, 5, 0.05, 0.002},
 };
 [[nodiscard]] std::size_t seed_range_of(std::uint64_t seed);
 
