@@ -97,7 +97,8 @@ class Rows {
       name(CensusGroup::way, i, kWayNames[i], true);
     }
     for (std::size_t i = 0; i < kOneSidedCells.size(); ++i) {
-      name(CensusGroup::one_sided, i, kOneSidedCells[i], true);
+      const bool rare = i == static_cast<std::size_t>(OneSidedCell::reply_lost);
+      name(CensusGroup::one_sided, i, kOneSidedCells[i], !rare);
     }
     name_sessions();
     name_paths();

@@ -12,14 +12,14 @@ using proto::nanoseconds;
 using proto::Random;
 
 // Bytes of all writes to one host. Its memory has a place for each write.
-constexpr std::uint64_t kMostBytes = 1 << 20;
+constexpr std::uint64_t kMostWritten = 1 << 20;
 
 KeyKind draw_key(Random& random) {
   if (random.chance(0.94)) return KeyKind::right;
   return static_cast<KeyKind>(1 + random.below(kKeyKinds - 1));
 }
 
-std::uint64_t draw_bytes(Random& random, const Plan& plan) {
+std::uint64_t draw_length(Random& random, const Plan& plan) {
   const std::uint64_t fragment = plan.tunables.fragment_bytes;
   switch (random.below(4)) {
     case 0: return random.below(65);
@@ -59,14 +59,14 @@ void draw_one_sided(Random& random, Plan& plan) {
     const std::uint64_t dice = random.below(100);
     if (dice < 35) {
       operation.kind = OneSidedKind::write;
-      operation.bytes = draw_bytes(random, plan);
+      operation.bytes = draw_length(random, plan);
       operation.signals = random.chance(0.4);
       operation.notifies = random.chance(0.3);
-      if (bytes_to[operation.to] + operation.bytes > kMostBytes) continue;
+      if (bytes_to[operation.to] + operation.bytes > kMostWritten) continue;
       bytes_to[operation.to] += operation.bytes;
     } else if (dice < 50) {
       operation.kind = OneSidedKind::read;
-      operation.bytes = std::min<std::uint64_t>(draw_bytes(random, plan), OneSided::kPage);
+      operation.bytes = std::min<std::uint64_t>(draw_length(random, plan), OneSided::kPage);
     } else if (dice < 65) {
       operation.kind = OneSidedKind::add;
     } else if (dice < 88) {

@@ -10,8 +10,8 @@ namespace hawser::sim {
 
 namespace {
 
-constexpr std::byte kUntouched{0xa5};
-constexpr std::byte kPoison{0x5a};
+constexpr std::byte kBlank{0xa5};
+constexpr std::byte kOver{0x5a};
 constexpr std::uint64_t kWordBytes = 8;
 constexpr std::uint64_t kPageAt = OneSided::kWords * kWordBytes;
 constexpr std::uint64_t kPlacesAt = kPageAt + OneSided::kPage;
@@ -67,7 +67,7 @@ void OneSided::expose(std::uint32_t host) {
   Memory memory;
   memory.host = host;
   memory.life = world_.life(host);
-  memory.bytes.make(size_of(host), kUntouched);
+  memory.bytes.make(size_of(host), kBlank);
   const std::span<std::byte> bytes = memory.bytes.bytes();
   std::ranges::fill(bytes.first(kPageAt), std::byte{0});
   for (std::uint64_t i = 0; i < kPage; ++i) bytes[kPageAt + i] = page_byte(host, i);
@@ -134,7 +134,7 @@ void OneSided::end_withdrawal(std::uint32_t index) {
   Memory& memory = memories_[records_[index].memory];
   const std::span<std::byte> bytes = memory.bytes.bytes();
   memory.last.assign(bytes.begin(), bytes.end());
-  std::ranges::fill(bytes, kPoison);
+  std::ranges::fill(bytes, kOver);
   memory.poisoned = true;
 }
 
@@ -191,7 +191,7 @@ Status OneSided::post(std::uint32_t index, PeerId peer, OperationId name) {
     case OneSidedKind::read: {
       // A read of no bytes reaches beyond nothing.
       const std::uint64_t bytes = std::max<std::uint64_t>(plan.bytes, beyond > 0 ? 1 : 0);
-      if (!record.into.is_made()) record.into.make(bytes, kUntouched);
+      if (!record.into.is_made()) record.into.make(bytes, kBlank);
       return endpoint.read(
           host.now(), name,
           {.peer = peer,
@@ -472,7 +472,7 @@ void OneSided::judge_places(std::uint32_t number) {
     const bool is_there = record.memory == number && plan.key != KeyKind::too_long;
     const Fate what = is_there ? fate_of_bytes(i) : Fate::not_executed;
     for (std::uint64_t at = 0; at < place.size(); ++at) {
-      const bool is_old = place[at] == kUntouched;
+      const bool is_old = place[at] == kBlank;
       const bool is_new = is_there && place[at] == record.bytes[at];
       if (what == Fate::executed ? is_new : is_old || (what == Fate::unknown && is_new)) continue;
       accuse(i, what == Fate::executed ? "has not placed all its bytes"
@@ -500,7 +500,7 @@ void OneSided::judge_buffers() {
     const std::string whose = " the memory of host " + std::to_string(memory.host);
     if (!memory.bytes.is_intact()) oracle_.accuse("bytes were written beside" + whose);
     if (!memory.poisoned) continue;
-    const auto is_poison = [](std::byte byte) { return byte == kPoison; };
+    const auto is_poison = [](std::byte byte) { return byte == kOver; };
     if (!std::ranges::all_of(memory.bytes.bytes(), is_poison))
       oracle_.accuse("after its withdrawal somebody wrote to" + whose);
   }
@@ -512,7 +512,7 @@ void OneSided::judge_buffers() {
     const std::uint64_t begin = page_offset(i, plan.bytes);
     const std::span<const std::byte> got = record.into.bytes();
     for (std::uint64_t at = 0; at < got.size(); ++at) {
-      if (got[at] == kUntouched || got[at] == page_byte(plan.to, begin + at)) continue;
+      if (got[at] == kBlank || got[at] == page_byte(plan.to, begin + at)) continue;
       accuse(i, "wrote what is not of the page");
       break;
     }

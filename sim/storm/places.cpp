@@ -13,7 +13,7 @@ namespace {
 
 // A call's interval grows up to this part of peer_timeout, and its jitter is up to half of it.
 constexpr std::int64_t kIntervals = 16;
-constexpr std::int64_t kQuickCalls = 8;
+constexpr std::int64_t kFirstCalls = 8;
 // A call may begin this long before it is reported.
 constexpr Duration kOneTurn = milliseconds(1);
 // A program that finds no place asks again after 10 ms at most.
@@ -64,7 +64,7 @@ Places::Places(const Plan& plan, const Reasons& reasons, const Sessions& session
   const Duration retry = microseconds(t.handshake_retry_us);
   patience_ = timeout + milliseconds(t.longest_absence_ms);
   interval_ = std::max(timeout / kIntervals, retry) * 3 / 2;
-  timers_ = retry * kQuickCalls +
+  timers_ = retry * kFirstCalls +
             microseconds(4 * (t.initial_rtt_us + t.timer_granularity_us + t.late_wakeup_us));
 }
 
