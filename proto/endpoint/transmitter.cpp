@@ -26,7 +26,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <utility>
 
 #include "proto/base/sequence.hpp"
@@ -37,6 +36,7 @@
 #include "proto/peer/peer.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
+#include "proto/region/shared_copy.hpp"
 #include "proto/service/outbox.hpp"
 #include "proto/service/packet_sender.hpp"
 #include "proto/service/reporter.hpp"
@@ -182,7 +182,7 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   // word that changes without pause could never be read.
   if (message.kind == SendKind::reply && !payload.empty() && payload.size() <= writer.room()) {
     std::byte* const copy = buffer.bytes + PacketBuffer::kBytes - payload.size();
-    std::memcpy(copy, payload.data(), payload.size());
+    copy_shared(copy, payload.data(), payload.size());
     payload = {copy, payload.size()};
   }
   packet.header_bytes = sender_.finish(writer, payload);

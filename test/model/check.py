@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks failover.pml with spin: check.py [--work FOLDER] [--only NAME] [--bitstate]
+"""Checks failover.pml and one_sided.pml with spin: check.py [--work FOLDER] [--only NAME] [--bitstate]
 
 Each world is a set of bounds and a property. Its search must be complete, find no error, and reach
 the state of its witness (a world in which nothing happens would prove nothing). Then each
-deliberate error of the model (BUG_...) is compiled in, and spin must find it in the world named for
+deliberate error of a model (BUG_...) is compiled in, and spin must find it in the world named for
 it. Exit status 1 if any of this fails. --only takes the name of a world or of an error.
 
 --bitstate searches larger worlds with hashed states, for a minute each. That reaches more than an
@@ -21,7 +21,6 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODEL = os.path.join(HERE, "failover.pml")
 MEMORY_MB = 3500
 SECONDS = 300
 DEPTH = 400000
@@ -30,6 +29,9 @@ DEPTH = 400000
 # has.
 BOUNDS = dict(MESSAGES=1, FRAGMENTS=1, QUEUE=1, WIRE=1, LOSSES=0, DUPS=0, DEATHS=0, REFUSALS=0,
               EARLY=0, TIMEOUTS=0, RESTARTS=0, KEEP_ONE=1, RECONNECT=1, MOST_SESSIONS=3)
+# The defaults of one_sided.pml: a fetch, and behind it a strong operation.
+ONE_SIDED = dict(FILE="one_sided.pml", FIRST="FETCH", SECOND="ADD", WIRE=2, LOSSES=0, FAILS=0,
+                 RESTARTS=0, WITHDRAWALS=0, MOST_POSTS=3, MOST_SESSIONS=3)
 # Safety: assertions, with timers and losses at any time.
 SAFETY = dict(ANYTIME=None)
 SESSIONS = dict(SESSIONS=None)
@@ -52,6 +54,13 @@ WORLDS = {
     "comes_back": dict(COMPLETES, **CALLS, RESTARTS=1, LOSSES=1, EARLY=1),
     "calls_again": dict(COMPLETES, **CALLS, TIMEOUTS=1, LOSSES=1, DEATHS=1),
     "both_told": dict(CALLS, LIVE_TOLD=None, TIMEOUTS=1, LOSSES=1, DEATHS=1, RECONNECT=0),
+    "fetch_once": dict(ONE_SIDED, FAILS=1,
+                       WITNESS="(result[0] == OK && result[1] == OK && newest == 2)"),
+    "owner_restarts": dict(ONE_SIDED, RESTARTS=1,
+                           WITNESS="(result[0] == EXECUTED && process == 2 && newest == 2)"),
+    "read_withdrawn": dict(ONE_SIDED, FIRST="READ", WITHDRAWALS=1,
+                           WITNESS="(result[0] == WITHDRAWN && withdrawn)"),
+    "fetches_complete": dict(ONE_SIDED, **COMPLETES, LOSSES=3),
 }
 
 BUGS = {
@@ -77,6 +86,15 @@ BUGS = {
     "ECHO_PROVES_NOTHING": "calls_again",
     "NO_RESET": "both_told",
     "NO_KEEPALIVE": "both_told",
+    "EXECUTE_AGAIN": "fetch_once",
+    "FORGOTTEN_WITH_THE_REPLY": "fetch_once",
+    "COMPLETE_AT_STATUS": "fetch_once",
+    "SENT_COUNTS_AS_UNSENT": "fetch_once",
+    "STRONG_WAITS_FOR_NOTHING": "fetch_once",
+    "KEYS_NAME_NO_PROCESS": "owner_restarts",
+    "WITHDRAWN_WITHOUT_REAP": "read_withdrawn",
+    "REPLY_ONCE": "fetches_complete",
+    "FLOOR_OF_A_FETCH_TOO_HIGH": "fetches_complete",
 }
 
 BITSTATE = {
@@ -100,8 +118,9 @@ def run(command, folder, seconds):
 
 def search(folder, world, extra=(), optimize="-O0", bitstate=False):
     """Runs spin, the compiler and pan; returns pan's output. spin passes `extra` to a shell."""
-    settings = {**BOUNDS, **world}
+    settings = dict(world) if "FILE" in world else {**BOUNDS, **world}
     settings.pop("WITNESS", None)
+    model = os.path.join(HERE, settings.pop("FILE", "failover.pml"))
     defines = [f"-D{name}" if value is None else f"-D{name}={value}"
                for name, value in settings.items()] + list(extra)
     live = any(name.startswith("LIVE_") for name in settings)
@@ -109,7 +128,7 @@ def search(folder, world, extra=(), optimize="-O0", bitstate=False):
     compiler += [] if live else ["-DSAFETY", "-DNOCLAIM"]
     compiler += ["-DBITSTATE"] if bitstate else []
     pan = ["./pan", f"-m{DEPTH}"] + (["-a"] if live else []) + (["-w32", "-k3"] if bitstate else [])
-    for command in (["spin", "-a"] + defines + [MODEL], compiler):
+    for command in (["spin", "-a"] + defines + [model], compiler):
         status = run(command, folder, SECONDS)
         if status is None or status[0] != 0 or "Error" in status[1]:
             die(f"{command[0]} failed:\n" + (status[1] if status else "too long"))

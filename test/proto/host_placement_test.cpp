@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What atomics do to a word of host memory, beside a plain model of them, and from two threads.
+// What atomics do to a word of host memory, beside a plain model of them, and how shared memory is
+// copied.
 #include "proto/region/host_placement.hpp"
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+
+#include "proto/region/shared_copy.hpp"
 
 namespace hawser::proto {
 namespace {
@@ -84,6 +87,19 @@ TEST_CASE("HostPlacement__places_bytes_and_none_beside_them") {
   placement.make_visible();
   for (std::size_t i = 0; i < memory.size(); ++i) {
     CHECK(memory[i] == (i >= 5 && i < 8 ? bytes[i - 5] : std::byte{}));
+  }
+}
+
+TEST_CASE("copy_shared__copies_every_range_and_no_more") {
+  alignas(8) std::array<std::byte, 40> from{};
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i + 1);
+  for (std::size_t begin = 0; begin < 9; ++begin) {
+    for (std::size_t bytes = 0; begin + bytes <= from.size(); ++bytes) {
+      std::array<std::byte, 40> to{};
+      copy_shared(to.data(), from.data() + begin, bytes);
+      for (std::size_t i = 0; i < to.size(); ++i)
+        REQUIRE(to[i] == (i < bytes ? from[begin + i] : std::byte{0}));
+    }
   }
 }
 
