@@ -59,8 +59,10 @@ Domain::Domain(Fabric& fabric, const fi_info& info, Config config, void* opener)
     : fid_domain{},
       fabric_(fabric),
       config_(std::move(config)),
-      locking_(info.domain_attr->threading != FI_THREAD_DOMAIN),
       threads_(threads_of(config_, info.domain_attr->data_progress)),
+      // An endpoint with one-sided operations and an engine thread has a thread of its own, too.
+      locking_(info.domain_attr->threading != FI_THREAD_DOMAIN ||
+               (threads_ > 0 && (info.caps & kOneSidedCaps) != 0)),
       address_format_(info.addr_format),
       has_requested_keys_((info.caps & kOneSidedCaps) != 0 &&
                           (info.domain_attr->mr_mode & (kBasicRegistration | FI_MR_PROV_KEY)) == 0),

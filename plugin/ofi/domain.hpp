@@ -51,8 +51,8 @@ class Domain : public fid_domain {
  private:
   Fabric& fabric_;
   Config config_;  // its NICs are those of this domain
-  bool locking_;
   unsigned threads_;
+  bool locking_;
   std::uint32_t address_format_;
   bool has_requested_keys_;
   bool has_virtual_addresses_;

@@ -37,6 +37,7 @@
 #include "plugin/ofi/peers.hpp"
 #include "plugin/ofi/stall.hpp"
 #include "plugin/ofi/waiting_sends.hpp"
+#include "plugin/ofi/watch_thread.hpp"
 
 namespace hawser::ofi {
 
@@ -305,6 +306,7 @@ class Endpoint : public fid_ep {
   std::unique_ptr<KeyExchange> keys_;    // null: without FI_RMA and FI_ATOMIC
   std::unique_ptr<NamePort> port_;       // where others ask for our address; null: nowhere
   std::unique_ptr<NameThread> answers_;  // answers for us, with FI_PROGRESS_AUTO
+  std::unique_ptr<WatchThread> turns_;   // tells peers keys while the program is elsewhere
   std::unique_ptr<Asker> asker_;         // null: no name is being asked for
   Clock::time_point port_look_at_{};     // when to look for requests again
   Clock::duration patience_{};           // how long to wait for an answer

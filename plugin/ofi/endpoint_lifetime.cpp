@@ -27,6 +27,9 @@ constexpr std::uint64_t kSubmitted = 32768;
 constexpr std::uint64_t kSubmittedToOne = 8192;
 // How long closing waits for messages that were reported as sent, unless close_timeout is set.
 constexpr std::uint64_t kPromiseMs = 60000;
+// The thread that tells peers keys makes no more turns than this allows. The program usually reads
+// its completions earlier.
+constexpr std::chrono::milliseconds kBetweenTurns{1};
 // Longest pause between two turns meanwhile.
 constexpr int kLookMs = 1;
 
@@ -47,6 +50,8 @@ Endpoint::~Endpoint() {
   // the parent.
   const bool is_owner = owner_ == ::getpid();
   if (!is_owner && answers_) answers_->abandon();
+  if (!is_owner && turns_) turns_->abandon();
+  turns_.reset();
   if (endpoint_ && is_owner) finish_sends();
   // Nothing ends any more. Another thread may be reading an error of this endpoint, which asks the
   // endpoint for details. The queue waits for that thread.
@@ -244,9 +249,14 @@ void Endpoint::start() {
   }
   open_port();
   enabled_at_ = Clock::now();
+  if (keys_ && domain_.threads() > 0) {
+    turns_ = std::make_unique<WatchThread>(endpoint_->fd(), kBetweenTurns, "hawser-turns",
+                                           [this] { progress(); });
+  }
 }
 
 void Endpoint::abandon_start() {
+  turns_.reset();
   answers_.reset();
   port_.reset();
   keys_.reset();

@@ -280,6 +280,16 @@ TEST_CASE("Region__more_keys_than_questions_at_a_time_are_all_found") {
   }));
 }
 
+TEST_CASE("Region__an_engine_thread_s_endpoint_tells_keys_while_its_program_is_elsewhere") {
+  const Variables more({{"FI_HAWSER_THREADS", "1"}});
+  Pair pair(one_sided({.threading = FI_THREAD_DOMAIN}));
+  Memory memory(pair.b, 10, 5);
+  const std::uint8_t byte = 1;
+  REQUIRE(fi_write(pair.a.ep.get(), &byte, 1, nullptr, pair.to_b, 3, 5, nullptr) == 0);
+  CHECK(pair.a.next().answer == 1);  // nobody polls b
+  CHECK(memory.bytes[3] == 1);
+}
+
 TEST_CASE("Region__a_registration_is_closed_while_others_reach_the_endpoint_from_a_thread") {
   const Variables more({{"FI_HAWSER_THREADS", "1"}});
   Pair pair(one_sided());
