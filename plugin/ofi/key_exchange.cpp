@@ -207,7 +207,7 @@ void KeyExchange::advance() {
   if (open_ == 0) return;
   const Clock::time_point now = Clock::now();
   for (Asked& asked : asked_) {
-    if (!asked.is_open || asked.is_late || now - asked.since < patience_) continue;
+    if (!asked.is_open || asked.is_late || now - asked.since < 2 * patience_) continue;
     asked.is_late = true;
     (void)endpoint_.cancel(asked.receive);
   }

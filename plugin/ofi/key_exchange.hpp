@@ -6,8 +6,8 @@
 // endpoint, if it has not done so yet, and answers with Hawser's key and the region's base address.
 // The initiator keeps the answer. docs/internals/ofi_provider.md gives the reasons.
 //
-// Timers: a question that the peer leaves open for the endpoint's patience ends with `unsupported`.
-// Its endpoint offers no one-sided operations.
+// Timers: a question that a live peer leaves open for twice the patience ends with `unsupported`.
+// Its endpoint offers no one-sided operations. A dead peer is found out earlier.
 //
 // Invariants: at most one question is open for a peer and a key. The receives for questions are
 // posted or have a question to answer. The class does not lock: the endpoint's lock guards it.
