@@ -177,6 +177,7 @@ class Endpoint : public fid_ep {
   void resume_sends_locked();
   bool cancel_send_locked(void* op_context);
   [[nodiscard]] PeerId name_of_locked(const Operation& operation) const;
+  [[nodiscard]] PeerId name_of_locked(const Route& route) const;
   void write_early_locked(Operation& operation, Operation& entry);
 
   [[nodiscard]] Operation* new_one_sided_locked(const OneSidedCall& call, const Route& route);

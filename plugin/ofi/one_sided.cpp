@@ -125,11 +125,13 @@ Operation* Endpoint::new_one_sided_locked(const OneSidedCall& call, const Route&
   // The parts are linked from the last to the first, so that the list begins with the first.
   const std::uint64_t immediate = operation->data;
   std::uint64_t before = call.act == Act::write ? operation->filled : 0;
+  if (parts > 0) operation->length = 0;
   for (std::size_t i = parts; i-- > 0;) {
     Operation* const part = extras_.take(*this);
     fill(*part, call, call.parts[i]);
     part->parent = operation;
     part->is_silent = true;
+    operation->length += part->length;
     part->next = std::exchange(operation->parts, part);
     if (injects && call.act == Act::write) {
       before -= call.parts[i].bytes;

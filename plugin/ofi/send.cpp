@@ -57,9 +57,11 @@ ssize_t Endpoint::send(const SendCall& call) {
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
+  const bool is_held = !route.is_asked() &&
+                       ((call.flags & FI_FENCE) != 0 || behind_fence_.waits(name_of_locked(route)));
   // If a program's first message finds no peer, its entry must report that, so it isn't written
-  // early.
-  const bool may_be_early = (call.flags & kArrived) == 0 &&
+  // early. The same holds for one that a fence holds up.
+  const bool may_be_early = (call.flags & kArrived) == 0 && !is_held &&
                             ((call.flags & FI_INJECT_COMPLETE) != 0 || has_met_locked(route));
   const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
                      (injects ? injects_ : copied_).has_room();
@@ -87,7 +89,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   ssize_t answer = 0;
   if (route.is_asked()) {
     asker_->push(call.to, *operation, Clock::now());
-  } else if (operation->is_fenced || behind_fence_.waits(name_of_locked(*operation))) {
+  } else if (is_held) {
     behind_fence_.push(name_of_locked(*operation), *operation);
     release_fences_locked();
   } else {
@@ -155,6 +157,10 @@ Status Endpoint::submit_locked(Operation& operation) {
 // The peer's name at our endpoint, also for a send by the mirror.
 PeerId Endpoint::name_of_locked(const Operation& operation) const {
   return operation.is_by_mirror ? us_to_mirror_ : operation.peer;
+}
+
+PeerId Endpoint::name_of_locked(const Route& route) const {
+  return mirror_ && route.from == mirror_.get() ? us_to_mirror_ : route.peer;
 }
 
 void Endpoint::resume_sends_locked() {
