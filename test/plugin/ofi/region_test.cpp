@@ -217,15 +217,16 @@ TEST_CASE("Region__a_peer_that_closes_or_dies_ends_operations_and_later_calls") 
       {{"FI_HAWSER_PEER_TIMEOUT_MS", "1000"}, {"FI_HAWSER_LONGEST_ABSENCE_MS", "0"}});
   Pair pair(one_sided());
   Memory memory(pair.b);
+  const std::uint64_t key = memory.key();
   const bool knows_key = GENERATE(false, true);
-  if (knows_key) CHECK(write_to(pair, 0, memory.key()) == 0);
+  if (knows_key) CHECK(write_to(pair, 0, key) == 0);
   std::uint64_t word = 0;
   int contexts = 0;
   fid_ep* const ep = pair.a.ep.get();
-  REQUIRE(fi_write(ep, &word, 8, nullptr, pair.to_b, 0, memory.key(), &contexts) == 0);
-  REQUIRE(fi_read(ep, &word, 8, nullptr, pair.to_b, 0, memory.key(), &contexts) == 0);
-  REQUIRE(fi_fetch_atomic(ep, &word, 1, nullptr, &word, nullptr, pair.to_b, 0, memory.key(),
-                          FI_UINT64, FI_SUM, &contexts) == 0);
+  REQUIRE(fi_write(ep, &word, 8, nullptr, pair.to_b, 0, key, &contexts) == 0);
+  REQUIRE(fi_read(ep, &word, 8, nullptr, pair.to_b, 0, key, &contexts) == 0);
+  REQUIRE(fi_fetch_atomic(ep, &word, 1, nullptr, &word, nullptr, pair.to_b, 0, key, FI_UINT64,
+                          FI_SUM, &contexts) == 0);
   if (!dies) {
     memory.region.reset();
     pair.b.ep.reset();
@@ -242,7 +243,7 @@ TEST_CASE("Region__a_peer_that_closes_or_dies_ends_operations_and_later_calls") 
     }
   }
   const int later =
-      static_cast<int>(-fi_write(ep, &word, 8, nullptr, pair.to_b, 0, memory.key(), &contexts));
+      static_cast<int>(-fi_write(ep, &word, 8, nullptr, pair.to_b, 0, key, &contexts));
   CHECK((later == FI_ETIMEDOUT || later == FI_ESHUTDOWN || later == FI_EHOSTUNREACH));
   CHECK(pair.a.look().answer == -FI_EAGAIN);
 }
