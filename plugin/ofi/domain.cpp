@@ -15,6 +15,7 @@
 #include "plugin/ofi/log.hpp"
 #include "plugin/ofi/memory_region.hpp"
 #include "plugin/ofi/object.hpp"
+#include "plugin/ofi/one_sided.hpp"
 #include "plugin/ofi/poll_set.hpp"
 #include "plugin/ofi/provider.hpp"
 #include "plugin/ofi/refusals.hpp"
@@ -27,10 +28,6 @@ int close_domain(struct fid* fid) {
   if (domain.users != 0) return -FI_EBUSY;
   delete &domain;
   return 0;
-}
-
-int no_atomic_query(fid_domain*, fi_datatype, fi_op, fi_atomic_attr*, std::uint64_t) {
-  return -FI_EOPNOTSUPP;
 }
 
 fi_ops domain_fid_ops = [] {
@@ -47,7 +44,7 @@ fi_ops_domain domain_ops = [] {
   ops.endpoint = open_endpoint;
   ops.cntr_open = open_counter;
   ops.poll_open = open_poll_set;
-  ops.query_atomic = no_atomic_query;
+  ops.query_atomic = query_atomic;
   refuse(ops.scalable_ep);
   refuse(ops.stx_ctx);
   refuse(ops.srx_ctx);
@@ -62,9 +59,15 @@ Domain::Domain(Fabric& fabric, const fi_info& info, Config config, void* opener)
     : fid_domain{},
       fabric_(fabric),
       config_(std::move(config)),
-      locking_(info.domain_attr->threading != FI_THREAD_DOMAIN),
       threads_(threads_of(config_, info.domain_attr->data_progress)),
-      address_format_(info.addr_format) {
+      // An endpoint with one-sided operations and an engine thread has a thread of its own, too.
+      locking_(info.domain_attr->threading != FI_THREAD_DOMAIN ||
+               (threads_ > 0 && (info.caps & kOneSidedCaps) != 0)),
+      address_format_(info.addr_format),
+      has_requested_keys_((info.caps & kOneSidedCaps) != 0 &&
+                          (info.domain_attr->mr_mode & (kBasicRegistration | FI_MR_PROV_KEY)) == 0),
+      has_virtual_addresses_((info.domain_attr->mr_mode & (kBasicRegistration | FI_MR_VIRT_ADDR)) !=
+                             0) {
   fid.fclass = FI_CLASS_DOMAIN;
   fid.context = opener;
   fid.ops = &domain_fid_ops;

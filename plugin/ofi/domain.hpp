@@ -11,6 +11,7 @@
 
 #include "plugin/ofi/config.hpp"
 #include "plugin/ofi/fabric.hpp"
+#include "plugin/ofi/region_table.hpp"
 
 namespace hawser::ofi {
 
@@ -27,6 +28,12 @@ class Domain : public fid_domain {
   // Format of its AVs' and endpoints' addresses (address_format.hpp).
   [[nodiscard]] std::uint32_t address_format() const { return address_format_; }
   [[nodiscard]] bool has_rdma() const;
+  // Memory that peers may reach. Without one-sided operations nobody asks for it.
+  [[nodiscard]] RegionTable& regions() { return regions_; }
+  // True if the program chooses the keys of its memory.
+  [[nodiscard]] bool has_requested_keys() const { return has_requested_keys_; }
+  // True if peers name memory by its virtual address, and not by the offset in its region.
+  [[nodiscard]] bool has_virtual_addresses() const { return has_virtual_addresses_; }
   // The libfabric version that the program was written for.
   [[nodiscard]] std::uint32_t api_version() const { return fabric_.api_version; }
 
@@ -39,15 +46,17 @@ class Domain : public fid_domain {
   }
 
   std::atomic<unsigned> users{0};  // AVs, CQs, counters, poll sets, endpoints, registrations
-  std::atomic<std::uint64_t> next_key{1};
   std::atomic<std::uint64_t> next_serial{1};  // of endpoints
 
  private:
   Fabric& fabric_;
   Config config_;  // its NICs are those of this domain
-  bool locking_;
   unsigned threads_;
+  bool locking_;
   std::uint32_t address_format_;
+  bool has_requested_keys_;
+  bool has_virtual_addresses_;
+  RegionTable regions_;
   std::mutex mutex_;  // guards the list
   std::vector<Endpoint*> endpoints_;
 };

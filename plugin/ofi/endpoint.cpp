@@ -113,6 +113,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, vo
       injects_(std::min(send_count_, kInjects)),
       copied_(std::min(send_count_, kCopied)),
       extras_(kExtraOperations),
+      notices_(kExtraOperations, kMostReceives),
       copies_(new std::byte[(injects_.size() + copied_.size()) * kInjectBytes]) {
   fid.fclass = FI_CLASS_EP;
   fid.context = opener;
@@ -121,8 +122,8 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, vo
   cm = &name_calls;
   msg = &message_calls();
   tagged = &tagged_calls();
-  rma = &no_rma();
-  atomic = &no_atomics();
+  rma = (caps_ & FI_RMA) != 0 ? &rma_calls() : &no_rma();
+  atomic = (caps_ & FI_ATOMIC) != 0 ? &atomic_calls() : &no_atomics();
   ++domain_.users;
   domain_.add(*this);
 }

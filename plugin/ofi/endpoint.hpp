@@ -6,6 +6,7 @@
 //   endpoint.cpp            the tables of calls; what all operations share
 //   send.cpp, receive.cpp   the calls on messages
 //   multi_receive.cpp       buffers that take several messages
+//   one_sided.cpp           the calls on peers' memory, and fences
 //   endpoint_names.cpp      port names: being asked for the address, asking for those of others
 //   endpoint_progress.cpp   completions, faults by plan
 //
@@ -29,16 +30,20 @@
 #include "plugin/ofi/completion_queue.hpp"
 #include "plugin/ofi/counter.hpp"
 #include "plugin/ofi/domain.hpp"
+#include "plugin/ofi/key_exchange.hpp"
 #include "plugin/ofi/name_port.hpp"
+#include "plugin/ofi/one_sided.hpp"
 #include "plugin/ofi/operation.hpp"
 #include "plugin/ofi/peers.hpp"
 #include "plugin/ofi/stall.hpp"
 #include "plugin/ofi/waiting_sends.hpp"
+#include "plugin/ofi/watch_thread.hpp"
 
 namespace hawser::ofi {
 
 inline constexpr std::uint16_t kTaggedChannel = kAdapterChannel;
 inline constexpr std::uint16_t kUntaggedChannel = kAdapterChannel + 1;
+inline constexpr std::uint16_t kOneSidedChannel = kAdapterChannel + 4;  // key_exchange.hpp has two
 
 // The two halves of Hawser's 64 immediate bits: remote CQ data, and flags about the message.
 inline constexpr std::uint64_t kDataMask = 0xffffffff;
@@ -86,6 +91,7 @@ class Endpoint : public fid_ep {
 
   ssize_t send(const SendCall& call);
   ssize_t receive(const ReceiveCall& call);
+  ssize_t start(const OneSidedCall& call);
   ssize_t cancel(void* op_context);
   void progress();
   // True if no thread may sleep until something comes, because it would not be woken for
@@ -96,6 +102,8 @@ class Endpoint : public fid_ep {
 
   [[nodiscard]] std::uint64_t send_flags() const { return send_flags_; }
   [[nodiscard]] std::uint64_t receive_flags() const { return receive_flags_; }
+  // Those of the default flags that apply to one-sided calls without flags.
+  [[nodiscard]] std::uint64_t one_sided_flags(Act act) const;
 
   // Differs from that of every other endpoint of the domain, closed ones included.
   [[nodiscard]] std::uint64_t serial() const { return serial_; }
@@ -107,6 +115,9 @@ class Endpoint : public fid_ep {
   [[nodiscard]] Status register_memory(const void* data, std::size_t bytes, RegistrationId& id,
                                        std::string& why);
   void release_memory(RegistrationId id);
+  // Makes progress towards the end of a region of this key. True: no peer of this endpoint reaches
+  // it any more.
+  [[nodiscard]] bool withdraw(std::uint64_t key);
 
  private:
   // The objects bound to the endpoint in one direction.
@@ -134,8 +145,8 @@ class Endpoint : public fid_ep {
   template <class Function>
   void for_each_sink(Function&& function) {
     // Each sink once, though it may be bound for both directions.
-    std::array<EventSink*, 4> sinks{sending_.queue, receiving_.queue, sending_.counter,
-                                    receiving_.counter};
+    std::array<EventSink*, 6> sinks{sending_.queue,     receiving_.queue, sending_.counter,
+                                    receiving_.counter, reading_counter_, writing_counter_};
     for (std::size_t i = 0; i < sinks.size(); ++i) {
       const bool seen = std::find(sinks.begin(), sinks.begin() + i, sinks[i]) != sinks.begin() + i;
       if (sinks[i] != nullptr && !seen) function(*sinks[i]);
@@ -166,7 +177,29 @@ class Endpoint : public fid_ep {
   void resume_sends_locked();
   bool cancel_send_locked(void* op_context);
   [[nodiscard]] PeerId name_of_locked(const Operation& operation) const;
+  [[nodiscard]] PeerId name_of_locked(const Route& route) const;
   void write_early_locked(Operation& operation, Operation& entry);
+
+  [[nodiscard]] Operation* new_one_sided_locked(const OneSidedCall& call, const Route& route);
+  void copy_parts_locked(Operation& operation, const OneSidedCall& call);
+  [[nodiscard]] Status begin_one_sided_locked(Operation& operation, bool flush);
+  [[nodiscard]] Status begin_part_locked(Operation& operation, bool flush);
+  [[nodiscard]] bool ask_again_locked(Operation& operation);
+  [[nodiscard]] Status submit_one_sided_locked(Operation& operation);
+  [[nodiscard]] Status post_one_sided_locked(Operation& operation, const RegionKey& key,
+                                             std::uint64_t offset);
+  void finish_one_sided_locked(Operation& operation, const Completion& completion);
+  void end_part_locked(Operation& operation, Status status);
+  void settle_parent_locked(Operation& parent);
+  void end_one_sided_locked(Operation& operation);
+  void fail_one_sided_locked(Operation& operation, int error, Status status);
+  void resume_one_sided_locked();
+  void queue_locked(Operation& operation);
+  [[nodiscard]] bool is_idle_locked(PeerId name) const;
+  void release_fences_locked();
+  void notice_locked(const Completion& completion);
+  [[nodiscard]] bool has_one_sided() const { return (caps_ & (FI_RMA | FI_ATOMIC)) != 0; }
+  [[nodiscard]] Counter* counter_of(const Operation& operation) const;
 
   ssize_t receive_locked(const ReceiveCall& call);
   Operation* new_receive_locked(const ReceiveCall& call, PeerId peer);
@@ -236,6 +269,8 @@ class Endpoint : public fid_ep {
   AddressVector* addresses_ = nullptr;
   Side sending_;
   Side receiving_;
+  Counter* reading_counter_ = nullptr;  // of reads and fetching atomics
+  Counter* writing_counter_ = nullptr;  // of writes and other atomics
 
   Mutex mutex_;
   std::array<Completion, 32>
@@ -244,17 +279,21 @@ class Endpoint : public fid_ep {
   OperationPool receives_;
   OperationPool injects_;                // sends whose bytes must be copied,
   OperationPool copied_;                 // and sends copied so that their entries need not wait
-  OperationPool extras_;                 // peeks, and messages of multi-receive buffers
+  OperationPool extras_;                 // peeks, messages of multi-receive buffers, parts of calls
+  OperationPool notices_;                // entries of peers' writes
   std::unique_ptr<std::byte[]> copies_;  // places for the bytes of `injects_`, then of `copied_`
   WaitingSends waiting_sends_;
-  std::uint64_t submitted_ = 0;       // sends that Hawser has
-  std::uint64_t most_submitted_ = 0;  // limit that leaves receives the rest of max_operations
-  std::uint64_t posted_ = 0;          // receives that Hawser matches with messages
-  std::uint64_t most_posted_ = 0;     // limit that leaves sends the rest
-  OperationQueue waiting_tagged_;     // receives that Hawser does not have yet
-  OperationQueue waiting_untagged_;   // the same, and multi-receive buffers
-  Clock::time_point look_at_{};       // when waiting receives next look into the store
-  bool is_look_due_ = false;          // they did not look in the last turn
+  WaitingSends waiting_one_sided_;
+  WaitingSends behind_fence_;             // of both kinds
+  std::vector<std::uint32_t> under_way_;  // by place: sends and one-sided ones that Hawser has
+  std::uint64_t submitted_ = 0;           // sends and one-sided operations that Hawser has
+  std::uint64_t most_submitted_ = 0;      // limit that leaves receives the rest of max_operations
+  std::uint64_t posted_ = 0;              // receives that Hawser matches with messages
+  std::uint64_t most_posted_ = 0;         // limit that leaves sends the rest
+  OperationQueue waiting_tagged_;         // receives that Hawser does not have yet
+  OperationQueue waiting_untagged_;       // the same, and multi-receive buffers
+  Clock::time_point look_at_{};           // when waiting receives next look into the store
+  bool is_look_due_ = false;              // they did not look in the last turn
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;
@@ -265,8 +304,10 @@ class Endpoint : public fid_ep {
   PeerId mirror_to_us_ = kAnyPeer;            // our name there
   PeerId us_to_mirror_ = kAnyPeer;            // its name here
   std::unique_ptr<Peers> peers_;
+  std::unique_ptr<KeyExchange> keys_;    // null: without FI_RMA and FI_ATOMIC
   std::unique_ptr<NamePort> port_;       // where others ask for our address; null: nowhere
   std::unique_ptr<NameThread> answers_;  // answers for us, with FI_PROGRESS_AUTO
+  std::unique_ptr<WatchThread> turns_;   // tells peers keys while the program is elsewhere
   std::unique_ptr<Asker> asker_;         // null: no name is being asked for
   Clock::time_point port_look_at_{};     // when to look for requests again
   Clock::duration patience_{};           // how long to wait for an answer

@@ -27,6 +27,9 @@ constexpr std::uint64_t kSubmitted = 32768;
 constexpr std::uint64_t kSubmittedToOne = 8192;
 // How long closing waits for messages that were reported as sent, unless close_timeout is set.
 constexpr std::uint64_t kPromiseMs = 60000;
+// The thread that tells peers keys makes no more turns than this allows. The program usually reads
+// its completions earlier.
+constexpr std::chrono::milliseconds kBetweenTurns{1};
 // Longest pause between two turns meanwhile.
 constexpr int kLookMs = 1;
 
@@ -47,6 +50,8 @@ Endpoint::~Endpoint() {
   // the parent.
   const bool is_owner = owner_ == ::getpid();
   if (!is_owner && answers_) answers_->abandon();
+  if (!is_owner && turns_) turns_->abandon();
+  turns_.reset();
   if (endpoint_ && is_owner) finish_sends();
   // Nothing ends any more. Another thread may be reading an error of this endpoint, which asks the
   // endpoint for details. The queue waits for that thread.
@@ -81,6 +86,7 @@ void Endpoint::close() {
   }
   asker_.reset();
   port_.reset();
+  keys_.reset();
   peers_.reset();
   mirror_.reset();
   endpoint_.reset();
@@ -153,18 +159,28 @@ int Endpoint::bind_queue(CompletionQueue& queue, std::uint64_t flags) {
 }
 
 int Endpoint::bind_counter(Counter& counter, std::uint64_t flags) {
-  // Programs may also count one-sided operations. There are none, so their counts stay 0.
-  constexpr std::uint64_t kOneSided = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-  const bool sends = (flags & FI_SEND) != 0;
-  const bool receives = (flags & FI_RECV) != 0;
-  if ((flags & ~(FI_SEND | FI_RECV | kOneSided)) != 0 || (sends && sending_.counter != nullptr) ||
-      (receives && receiving_.counter != nullptr)) {
-    return -FI_EINVAL;
+  // Of an endpoint without one-sided operations these counts stay 0. With them, the target can't
+  // tell how often its memory was reached.
+  constexpr std::uint64_t kAtTarget = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if ((flags & kAtTarget) != 0 && has_one_sided()) return -FI_ENOSYS;
+  struct Slot {
+    std::uint64_t flag;
+    Counter*& counter;
+  };
+  const std::array slots{Slot{FI_SEND, sending_.counter}, Slot{FI_RECV, receiving_.counter},
+                         Slot{FI_READ, reading_counter_}, Slot{FI_WRITE, writing_counter_}};
+  std::uint64_t known = kAtTarget;
+  bool is_bound = false;
+  for (const Slot& slot : slots) {
+    known |= slot.flag;
+    is_bound = is_bound || slot.counter == &counter;
+    if ((flags & slot.flag) != 0 && slot.counter != nullptr) return -FI_EINVAL;
   }
-  const bool bound = sending_.counter == &counter || receiving_.counter == &counter;
-  if (sends) sending_.counter = &counter;
-  if (receives) receiving_.counter = &counter;
-  if (!bound && (sends || receives)) ++counter.users;
+  if ((flags & ~known) != 0) return -FI_EINVAL;
+  for (const Slot& slot : slots) {
+    if ((flags & slot.flag) != 0) slot.counter = &counter;
+  }
+  if (!is_bound && (flags & ~kAtTarget) != 0) ++counter.users;
   return 0;
 }
 
@@ -211,7 +227,10 @@ void Endpoint::start() {
   const hawser::EngineConfig engine = engine_config();
   const Tunables& limits = engine.tunables;
   claims_.reserve(limits.max_receive_messages);
-  waiting_sends_ = WaitingSends(limits.max_peers);
+  for (WaitingSends* waiting : {&waiting_sends_, &waiting_one_sided_, &behind_fence_}) {
+    *waiting = WaitingSends(limits.max_peers);
+  }
+  under_way_.assign(limits.max_peers, 0);
   told_.assign(limits.max_peers, kAnyPeer);
   share_operations(limits.max_operations);
   engine_ = std::make_unique<hawser::Engine>(engine);
@@ -225,13 +244,22 @@ void Endpoint::start() {
   endpoint_id_ = endpoint_id_of(endpoint_->address());
   peers_ = std::make_unique<Peers>(*endpoint_, *addresses_);
   patience_ = std::chrono::milliseconds(limits.peer_timeout_ms);
+  if (has_one_sided()) {
+    keys_ = std::make_unique<KeyExchange>(*endpoint_, domain_.regions(), patience_);
+  }
   open_port();
   enabled_at_ = Clock::now();
+  if (keys_ && domain_.threads() > 0) {
+    turns_ = std::make_unique<WatchThread>(endpoint_->fd(), kBetweenTurns, "hawser-turns",
+                                           [this] { progress(); });
+  }
 }
 
 void Endpoint::abandon_start() {
+  turns_.reset();
   answers_.reset();
   port_.reset();
+  keys_.reset();
   peers_.reset();
   endpoint_.reset();
   engine_.reset();
@@ -240,9 +268,11 @@ void Endpoint::abandon_start() {
 int Endpoint::enable() {
   if (endpoint_) return -FI_EOPBADSTATE;
   if (addresses_ == nullptr) return -FI_ENOAV;
-  const bool can_send = sending_.queue != nullptr || sending_.counter != nullptr;
+  const bool can_send = sending_.queue != nullptr || sending_.counter != nullptr ||
+                        reading_counter_ != nullptr || writing_counter_ != nullptr;
   const bool can_receive = receiving_.queue != nullptr || receiving_.counter != nullptr;
-  if (((caps_ & FI_SEND) != 0 && !can_send) || ((caps_ & FI_RECV) != 0 && !can_receive)) {
+  constexpr std::uint64_t kInitiates = FI_SEND | FI_READ | FI_WRITE;
+  if (((caps_ & kInitiates) != 0 && !can_send) || ((caps_ & FI_RECV) != 0 && !can_receive)) {
     return -FI_ENOCQ;
   }
   try {

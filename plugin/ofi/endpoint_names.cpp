@@ -126,13 +126,19 @@ void Endpoint::resume_asked_locked(fi_addr_t address, OperationQueue waiting) {
     if (operation.is_send) {
       operation.peer = route.peer;
       operation.is_by_mirror = is_by_mirror;
-      waiting_sends_.push(name_of_locked(operation), operation);
+      const PeerId name = name_of_locked(operation);
+      if (operation.is_fenced || behind_fence_.waits(name)) {
+        behind_fence_.push(name, operation);
+      } else {
+        queue_locked(operation);
+      }
       continue;
     }
     operation.peer = is_by_mirror ? us_to_mirror_ : route.peer;
     const ssize_t answer = place_receive_locked(operation);
     if (answer != 0) fail_locked(operation, static_cast<int>(-answer), operation.status);
   }
+  if (!behind_fence_.empty()) release_fences_locked();
   if (!waiting_sends_.empty()) resume_sends_locked();
 }
 
@@ -154,7 +160,8 @@ bool Endpoint::cancel_asked_locked(void* op_context) {
 }
 
 bool Endpoint::has_waiting_sends() const {
-  return !waiting_sends_.empty() || (asker_ && asker_->has_sends());
+  return !waiting_sends_.empty() || !waiting_one_sided_.empty() || !behind_fence_.empty() ||
+         (asker_ && asker_->has_sends());
 }
 
 std::string Endpoint::describe_silence(fi_addr_t address) {

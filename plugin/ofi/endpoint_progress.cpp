@@ -30,19 +30,28 @@ void Endpoint::progress() {
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
   if (is_look_due_) return true;
-  return domain_.threads() > 0 && (is_any_receive_waiting() || !waiting_sends_.empty());
+  return domain_.threads() > 0 &&
+         (is_any_receive_waiting() || !waiting_sends_.empty() || !waiting_one_sided_.empty() ||
+          !behind_fence_.empty() || (keys_ && keys_->is_stuck()));
 }
 
 // Runs a turn. Returns true if a message has arrived whose sender waits.
 bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
+  // Each completion may be a notice, which needs an entry.
+  if (keys_ && !notices_.reserve(batch_.size())) return false;
   const std::size_t count = endpoint.poll(batch_);
   bool waits = false;
   for (const Completion& completion : std::span(batch_).first(count)) {
-    waits = waits || (completion.kind == OperationKind::receive &&
+    const bool is_notice = completion.kind == OperationKind::notice;
+    waits = waits || ((completion.kind == OperationKind::receive || is_notice) &&
                       (completion.immediate & kSenderWaits) != 0);
+    if (is_notice) {
+      notice_locked(completion);
+      continue;
+    }
     // A buffer that a NIC still reads does not belong to the program yet, whatever became of the
     // message.
-    if (!completion.released) continue;
+    if (!completion.released || (keys_ && keys_->finish(completion))) continue;
     finish_locked(*reinterpret_cast<Operation*>(completion.user_data), completion);
   }
   return waits;
@@ -62,6 +71,9 @@ void Endpoint::progress_locked() {
   const bool is_owed = turn_locked(*endpoint_);
   if (mirror_) (void)turn_locked(*mirror_);
   if (!waiting_sends_.empty()) resume_sends_locked();
+  if (keys_) keys_->advance();
+  if (!waiting_one_sided_.empty()) resume_one_sided_locked();
+  if (!behind_fence_.empty()) release_fences_locked();
   if (is_owed && domain_.threads() == 0) {
     (void)turn_locked(*endpoint_);
     if (mirror_) (void)turn_locked(*mirror_);  // it may have been the sender
@@ -71,6 +83,7 @@ void Endpoint::progress_locked() {
 }
 
 void Endpoint::finish_locked(Operation& operation, const Completion& completion) {
+  if (operation.act != Act::message) return finish_one_sided_locked(operation, completion);
   operation.id = kNoOperation;
   operation.status = completion.status;
   operation.error = error_of(completion.status);
@@ -81,6 +94,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   if (operation.is_send) {
     if (completion.status == Status::ok && !operation.is_by_mirror) peers_->met(operation.peer);
     --submitted_;
+    --under_way_[peer_place(name_of_locked(operation))];
     if (is_end_of_session(completion.status))
       fail_waiting_locked(name_of_locked(operation), completion.status);
     // The receiver's buffer was too short, which only the receiver needs to know.
@@ -110,10 +124,16 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   end_locked(operation);
 }
 
+Counter* Endpoint::counter_of(const Operation& operation) const {
+  if (!operation.is_send) return receiving_.counter;
+  if (operation.act == Act::message) return sending_.counter;
+  return (operation.flags & FI_READ) != 0 ? reading_counter_ : writing_counter_;
+}
+
 void Endpoint::end_locked(Operation& operation) {
   const Side& side = operation.is_send ? sending_ : receiving_;
-  if (side.counter != nullptr) {
-    operation.error == 0 ? side.counter->add(1) : side.counter->add_error(1);
+  if (Counter* const counter = counter_of(operation)) {
+    operation.error == 0 ? counter->add(1) : counter->add_error(1);
   }
   ++ended_;
   // Libraries dereference the context of every entry, so an operation without context gets none.
@@ -136,11 +156,14 @@ void Endpoint::write_received_locked(Operation& entry) {
 // Fails waiting sends like those that Hawser had. Otherwise they would reach the peer's next
 // incarnation, without the messages before them.
 void Endpoint::fail_waiting_locked(PeerId peer, Status status) {
-  waiting_sends_.take_all(
-      peer, [&](Operation& operation) { fail_locked(operation, error_of(status), status); });
+  for (WaitingSends* waiting : {&waiting_sends_, &waiting_one_sided_, &behind_fence_}) {
+    waiting->take_all(
+        peer, [&](Operation& operation) { fail_locked(operation, error_of(status), status); });
+  }
 }
 
 void Endpoint::fail_locked(Operation& operation, int error, Status status) {
+  if (operation.act != Act::message) return fail_one_sided_locked(operation, error, status);
   operation.error = error;
   operation.status = status;
   if (operation.is_send) {

@@ -80,7 +80,6 @@ int error_of(Status status) {
     case Status::ok: return 0;
     case Status::again: return FI_EAGAIN;
     case Status::truncated: return FI_ETRUNC;
-    case Status::cancelled: return FI_ECANCELED;
     case Status::no_route:
     case Status::peer_unreachable: return FI_EHOSTUNREACH;
     case Status::peer_full: return FI_ECONNREFUSED;
@@ -89,7 +88,14 @@ int error_of(Status status) {
     case Status::peer_closed:
     case Status::endpoint_closed: return FI_ESHUTDOWN;
     case Status::store_full: return FI_ENOBUFS;
+    case Status::access_denied: return FI_EACCES;
+    case Status::stale_region:
+    case Status::region_withdrawn: return FI_EKEYREJECTED;
+    case Status::misaligned:
     case Status::invalid_argument: return FI_EINVAL;
+    case Status::cancelled:
+    case Status::predecessor_failed: return FI_ECANCELED;
+    case Status::unsupported: return FI_EOPNOTSUPP;
     case Status::unknown_operation: return FI_ENOENT;
     default: return FI_EOTHER;
   }

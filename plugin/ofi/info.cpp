@@ -15,6 +15,7 @@
 #include "plugin/ofi/address_format.hpp"
 #include "plugin/ofi/log.hpp"
 #include "plugin/ofi/nic_object.hpp"
+#include "plugin/ofi/one_sided.hpp"
 #include "plugin/ofi/provider.hpp"
 
 namespace hawser::ofi {
@@ -50,7 +51,8 @@ fi_progress progress_of(const fi_info* hints) {
 
 void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   fi_tx_attr& tx = *info.tx_attr;
-  tx.caps = info.caps & (FI_MSG | FI_TAGGED | FI_SEND);
+  tx.caps =
+      info.caps & (FI_MSG | FI_TAGGED | FI_SEND | kOneSidedCaps | FI_READ | FI_WRITE | FI_FENCE);
   tx.msg_order = FI_ORDER_SAS;
   tx.inject_size = kInjectBytes;
   const bool is_inline = threads_of(config, progress_of(hints)) == 0;
@@ -58,9 +60,10 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
       config.tunables_set.contains("max_operations") ? config.tunables.max_operations : 0;
   tx.size = std::max(kSendOperations, least);
   tx.iov_limit = 1;
+  tx.rma_iov_limit = (info.caps & kOneSidedCaps) != 0 ? kVectors : 0;
   fi_rx_attr& rx = *info.rx_attr;
-  rx.caps =
-      info.caps & (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE);
+  rx.caps = info.caps & (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV |
+                         FI_SOURCE | kOneSidedCaps | FI_REMOTE_READ | FI_REMOTE_WRITE);
   rx.msg_order = FI_ORDER_SAS;
   Config preferred = config;
   if (is_inline) preferred.prefer("unexpected_bytes", kInlineUnexpectedBytes);
@@ -86,13 +89,17 @@ bool fill_address(void*& address, std::size_t& length, const std::vector<std::by
   return true;
 }
 
-// FI_MR_BASIC and FI_MR_SCALABLE, as numbers, because headers from 2.0 on warn about these names.
-constexpr int kOldRegistrationModes = 1 | 2;
-
-// Nothing has to be registered. Before libfabric 1.5 a mode had to say so.
-int registration_mode(std::uint32_t version, const fi_info* hints) {
-  if (version >= FI_VERSION(1, 5) || hints == nullptr || hints->domain_attr == nullptr) return 0;
-  return hints->domain_attr->mr_mode & kOldRegistrationModes;
+// Only memory that peers reach has to be registered. Programs choose its keys, and peers name it by
+// offsets, unless the program can do with keys of the provider's or with virtual addresses. Before
+// libfabric 1.5 a mode of its own had to say so, and later programs may still name one.
+int registration_mode(std::uint32_t version, const fi_info* hints, std::uint64_t caps) {
+  const bool is_one_sided = (caps & kOneSidedCaps) != 0;
+  const int asked =
+      hints != nullptr && hints->domain_attr != nullptr ? hints->domain_attr->mr_mode : 0;
+  const int old = asked & (kBasicRegistration | kScalableRegistration);
+  if (version < FI_VERSION(1, 5)) return old == 0 && is_one_sided ? kScalableRegistration : old;
+  if (!is_one_sided) return 0;
+  return old != 0 ? old : asked & (FI_MR_PROV_KEY | FI_MR_VIRT_ADDR);
 }
 
 void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, const Config& config,
@@ -113,7 +120,7 @@ void fill_domain(fi_info& info, const fi_info* hints, const std::string& name, c
   attr.resource_mgmt = FI_RM_ENABLED;
   attr.av_type = FI_AV_UNSPEC;  // an fi_addr is an index, which also serves as a map
   take_hint(attr.av_type, asked.av_type);
-  attr.mr_mode = registration_mode(version, hints);
+  attr.mr_mode = registration_mode(version, hints, info.caps);
   attr.mr_key_size = sizeof(std::uint64_t);
   attr.cq_data_size = kCqDataBytes;
   attr.cq_cnt = attr.cntr_cnt = attr.mr_cnt = 65536;
@@ -156,8 +163,11 @@ Info make_info(const std::string& domain, const std::vector<std::string>& member
   if (!info) return info;
   info->caps =
       hints != nullptr && hints->caps != 0 ? hints->caps | FI_LOCAL_COMM | FI_REMOTE_COMM : kCaps;
-  // A program that names neither direction means both.
-  if ((info->caps & (FI_SEND | FI_RECV)) == 0) info->caps |= FI_SEND | FI_RECV;
+  // A program that names no direction means all.
+  const bool is_one_sided = (info->caps & kOneSidedCaps) != 0;
+  const bool has_messages = (info->caps & (FI_MSG | FI_TAGGED)) != 0 || !is_one_sided;
+  if (has_messages && (info->caps & (FI_SEND | FI_RECV)) == 0) info->caps |= FI_SEND | FI_RECV;
+  if (is_one_sided && (info->caps & kOneSidedDirections) == 0) info->caps |= kOneSidedDirections;
   info->addr_format = wanted.format;
   Source source{.domain = domain, .at = source_at(members, wanted)};
   if (!fill_address(info->src_addr, info->src_addrlen, write_source(wanted.format, source))) {

@@ -33,15 +33,22 @@ inline constexpr std::uint64_t kInlineUnexpectedBytes = kInlineMessages * 4096;
 inline constexpr std::uint32_t kProtocol = 0x80004857u;  // the highest bit: a provider's own
 inline constexpr std::uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaaULL;  // 64 bits, no fields
 
+inline constexpr std::uint64_t kOneSidedCaps = FI_RMA | FI_ATOMIC;
+inline constexpr std::uint64_t kOneSidedDirections =
+    FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 inline constexpr std::uint64_t kPrimaryCaps =
-    FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV;
+    FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_DIRECTED_RECV | kOneSidedCaps | kOneSidedDirections;
 inline constexpr std::uint64_t kSecondaryCaps =
-    FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM;
+    FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_FENCE;
 inline constexpr std::uint64_t kCaps = kPrimaryCaps | kSecondaryCaps;
 inline constexpr std::uint64_t kSendFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                                             FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
                                             FI_MATCH_COMPLETE;
 inline constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MULTI_RECV;
+
+// FI_MR_BASIC and FI_MR_SCALABLE, as numbers, because headers from 2.0 on warn about these names.
+inline constexpr int kBasicRegistration = 1;
+inline constexpr int kScalableRegistration = 2;
 
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** info);

@@ -8,6 +8,7 @@
 #include "hawser/types.hpp"
 #include "plugin/ofi/address_format.hpp"
 #include "plugin/ofi/info.hpp"
+#include "plugin/ofi/one_sided.hpp"
 #include "plugin/ofi/provider.hpp"
 
 namespace hawser::ofi {
@@ -36,7 +37,8 @@ const char* about(const fi_tx_attr& asked) {
   if (asked.comp_order != 0) return "ordered completions";
   if (asked.inject_size > kInjectBytes) return "inject_size";
   if (asked.size > kMostOperations) return "tx_attr.size";
-  if (asked.iov_limit > 1 || asked.rma_iov_limit > 0) return "more than one iovec";
+  if (asked.iov_limit > 1) return "more than one iovec";
+  if (asked.rma_iov_limit > kVectors) return "rma_iov_limit";
   return nullptr;
 }
 
@@ -58,6 +60,8 @@ const char* about(const fi_domain_attr& asked, const std::string& domain, const 
   if (asked.cq_data_size > kCqDataBytes) return "cq_data_size";
   if (asked.auth_key_size > 0) return "authorization keys: use FI_HAWSER_JOB_SECRET instead";
   if (!within(asked.caps, FI_LOCAL_COMM | FI_REMOTE_COMM)) return "domain_attr.caps";
+  constexpr int kBoth = kBasicRegistration | kScalableRegistration;
+  if ((asked.mr_mode & kBoth) == kBoth) return "both FI_MR_BASIC and FI_MR_SCALABLE";
   if (asked.max_ep_stx_ctx > 0 || asked.max_ep_srx_ctx > 0) return "shared contexts";
   return nullptr;
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/ofi/name_port.hpp"
 
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -82,40 +78,6 @@ void NamePort::answer(const AddressBytes& address) {
     // If the answer can't be sent, the other side asks again.
     (void)::sendto(fd(), &packet, sizeof packet, MSG_NOSIGNAL, from.get(), from.length);
     ++answered_;
-  }
-}
-
-NameThread::NameThread(NamePort& port, const AddressBytes& address)
-    : port_(port), address_(address), stop_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (stop_.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  // Block signals in the thread, because the program's signals are for its own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::make_unique<std::thread>([this] { run(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread_->native_handle(), "hawser-names");
-}
-
-NameThread::~NameThread() {
-  if (!thread_) return;
-  const Uncancelled uncancelled;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof one);
-  thread_->join();
-}
-
-void NameThread::run() {
-  std::array<pollfd, 2> polled{pollfd{port_.fd(), POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
-  for (;;) {
-    (void)::poll(polled.data(), polled.size(), -1);
-    if (polled[1].revents != 0) return;
-    port_.answer(address_);
   }
 }
 

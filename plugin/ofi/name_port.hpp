@@ -4,14 +4,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
-#include <thread>
 
 #include "plugin/ofi/address_format.hpp"
 #include "plugin/ofi/descriptor.hpp"
 #include "plugin/ofi/port_name.hpp"
+#include "plugin/ofi/watch_thread.hpp"
 
 namespace hawser::ofi {
 
@@ -48,23 +48,12 @@ class NamePort {
 
 // Answers requests in a thread while the program is elsewhere. It uses only the port, so it needs
 // no lock.
-class NameThread {
+class NameThread : public WatchThread {
  public:
   // Throws std::system_error.
-  NameThread(NamePort& port, const AddressBytes& address);
-  ~NameThread();
-  NameThread(const NameThread&) = delete;
-  NameThread& operator=(const NameThread&) = delete;
-  // For a child of fork, which has no such thread.
-  void abandon() { (void)thread_.release(); }
-
- private:
-  void run();
-
-  NamePort& port_;
-  AddressBytes address_;
-  Descriptor stop_;
-  std::unique_ptr<std::thread> thread_;
+  NameThread(NamePort& port, const AddressBytes& address)
+      : WatchThread(port.fd(), std::chrono::milliseconds(0), "hawser-names",
+                    [&port, address] { port.answer(address); }) {}
 };
 
 }  // namespace hawser::ofi

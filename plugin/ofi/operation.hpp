@@ -18,12 +18,16 @@
 #include <new>
 #include <vector>
 
+#include "hawser/one_sided.hpp"
 #include "hawser/types.hpp"
 
 namespace hawser::ofi {
 
 class Endpoint;
 class OperationPool;
+
+// What an operation does to a peer's memory.
+enum class Act : std::uint8_t { message, write, read, atomic };
 
 struct Operation {
   Operation* next = nullptr;  // in a completion queue, the queue of waiting receives, or a pool
@@ -37,6 +41,9 @@ struct Operation {
   std::uint64_t flags = 0;  // flags of the entry
   // For a send that Hawser has not taken yet: its bytes (only read), their number, and its
   // immediate bits. Later, and for receives: the values of the entry.
+  // For a one-sided operation under way: `buffer` is this side's memory, `tag` the address and
+  // `ignore` the key of the peer's memory. `data` is the immediate or the operand, `overflow` the
+  // word to compare with.
   std::byte* buffer = nullptr;
   std::uint64_t length = 0;  // of the buffer, then of the message
   std::uint64_t data = 0;
@@ -60,6 +67,16 @@ struct Operation {
   std::uint32_t children = 0;
   std::uint64_t filled = 0;
   Operation* parent = nullptr;
+  // Of one-sided operations. One that Hawser can't do at once has parts, whose parent it is.
+  Act act = Act::message;
+  AtomicOperation word_operation = AtomicOperation::load;
+  std::uint8_t width = 0;       // of the word, in bytes
+  bool fetches = false;         // the word as it was before goes to `buffer`
+  bool notifies = false;        // the target gets an entry
+  bool is_asked_again = false;  // refused once; the region's owner was asked for the key again
+  bool is_fenced = false;       // also of a send: waits for all before it to its peer
+  Operation* parts = nullptr;   // linked by `next`: those that have not begun
+  std::uint64_t secret = 0;     // of the region's key that was used
 };
 
 // take and give require the endpoint's lock. give_later may be called from any thread. The pool
@@ -130,6 +147,17 @@ class OperationPool {
   }
   [[nodiscard]] bool has_room() const {
     return free_ != nullptr || touched_ < most_ || returned_.load() != nullptr;
+  }
+  // Makes sure that `count` records can be taken. False: there is no memory for them.
+  [[nodiscard]] bool reserve(std::size_t count) {
+    std::size_t left = chunks_.size() * size_ - touched_;
+    if (left >= count) return true;
+    Operation** end = &free_;
+    for (; *end != nullptr && left < count; end = &(*end)->next) ++left;
+    if (left >= count) return true;
+    *end = returned_.exchange(nullptr, std::memory_order_acquire);
+    for (; *end != nullptr && left < count; end = &(*end)->next) ++left;
+    return left >= count || grow();
   }
   [[nodiscard]] std::size_t size() const { return size_; }
 

@@ -47,18 +47,21 @@ bool Endpoint::has_met_locked(const Route& route) const {
 }
 
 ssize_t Endpoint::send(const SendCall& call) {
-  constexpr std::uint64_t kFlags = kSendFlags | FI_REMOTE_CQ_DATA | FI_MORE;
+  const std::uint64_t allowed =
+      kSendFlags | FI_REMOTE_CQ_DATA | FI_MORE | ((caps_ & FI_FENCE) != 0 ? FI_FENCE : 0);
   const bool injects = (call.flags & FI_INJECT) != 0;
   if (call.bytes > kMaxMessageBytes || (injects && call.bytes > kInjectBytes)) return -FI_EMSGSIZE;
-  if ((call.flags & ~kFlags) != 0) return -FI_EINVAL;
+  if ((call.flags & ~allowed) != 0) return -FI_EINVAL;
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
   Route route;
   if (const ssize_t answer = route_locked(call.to, route); answer != 0) return answer;
   const bool writes = !call.is_silent && sending_.writes(call.flags);
+  const bool is_held = !route.is_asked() &&
+                       ((call.flags & FI_FENCE) != 0 || behind_fence_.waits(name_of_locked(route)));
   // If a program's first message finds no peer, its entry must report that, so it isn't written
-  // early.
-  const bool may_be_early = (call.flags & kArrived) == 0 &&
+  // early. The same holds for one that a fence holds up.
+  const bool may_be_early = (call.flags & kArrived) == 0 && !is_held &&
                             ((call.flags & FI_INJECT_COMPLETE) != 0 || has_met_locked(route));
   const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
                      (injects ? injects_ : copied_).has_room();
@@ -82,9 +85,13 @@ ssize_t Endpoint::send(const SendCall& call) {
                              : static_cast<std::byte*>(const_cast<void*>(call.data));
   operation->length = call.bytes;
   operation->data = immediate_of(call, !call.is_silent && !early);
+  operation->is_fenced = (call.flags & FI_FENCE) != 0;
   ssize_t answer = 0;
   if (route.is_asked()) {
     asker_->push(call.to, *operation, Clock::now());
+  } else if (is_held) {
+    behind_fence_.push(name_of_locked(*operation), *operation);
+    release_fences_locked();
   } else {
     answer = begin_send_locked(*operation, (call.flags & FI_MORE) == 0);
   }
@@ -138,7 +145,10 @@ Status Endpoint::submit_locked(Operation& operation) {
                  .owner = ChannelOwner::adapter},
                 operation.id);
   if (status == Status::again || status == Status::unknown_peer) return status;
-  if (status == Status::ok) ++submitted_;
+  if (status == Status::ok) {
+    ++submitted_;
+    ++under_way_[peer_place(name_of_locked(operation))];
+  }
   operation.buffer = nullptr;
   operation.length = operation.data = 0;
   return status;
@@ -147,6 +157,10 @@ Status Endpoint::submit_locked(Operation& operation) {
 // The peer's name at our endpoint, also for a send by the mirror.
 PeerId Endpoint::name_of_locked(const Operation& operation) const {
   return operation.is_by_mirror ? us_to_mirror_ : operation.peer;
+}
+
+PeerId Endpoint::name_of_locked(const Route& route) const {
+  return mirror_ && route.from == mirror_.get() ? us_to_mirror_ : route.peer;
 }
 
 void Endpoint::resume_sends_locked() {
@@ -165,9 +179,12 @@ void Endpoint::resume_sends_locked() {
   if (mirror_) mirror_->flush();
 }
 
-// Cancels a send that waits here.
+// Cancels a send or one-sided operation that waits here.
 bool Endpoint::cancel_send_locked(void* op_context) {
-  Operation* const operation = waiting_sends_.take(op_context);
+  Operation* operation = nullptr;
+  for (WaitingSends* waiting : {&waiting_sends_, &waiting_one_sided_, &behind_fence_}) {
+    if (operation == nullptr) operation = waiting->take(op_context);
+  }
   if (operation == nullptr) return false;
   fail_locked(*operation, FI_ECANCELED, Status::cancelled);
   return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends that Hawser has no room for yet. They wait here, oldest first, in one queue per peer. Sends
-// to one peer thus stay in order, and a full peer delays no other while Hawser has room.
+// to one peer thus stay in order, and a full peer delays no other while Hawser has room. One-sided
+// operations wait in such queues of their own, and so does what a fence holds up.
 #pragma once
 
 #include <algorithm>
@@ -46,6 +47,16 @@ class WaitingSends {
     // Rotate the peers, so that each is first now and then when room is scarce.
     if (peers_.size() > 1) std::rotate(peers_.begin(), peers_.begin() + 1, peers_.end());
     return any;
+  }
+
+  // Hands each peer's operations to `begin`, oldest first, as long as `may_begin` agrees.
+  template <class MayBegin, class Begin>
+  void release(MayBegin&& may_begin, Begin&& begin) {
+    for (const PeerId peer : peers_) {
+      OperationQueue& queue = queues_[peer_place(peer)];
+      while (!queue.empty() && may_begin(peer, *queue.front())) begin(*queue.pop());
+    }
+    std::erase_if(peers_, [this](PeerId peer) { return at(peer).empty(); });
   }
 
   // take_all removes the sends to a peer, and hands each to `end`. take removes the oldest send

@@ -19,6 +19,10 @@ TCP = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
 OFI = ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "btl", "self",
        "--mca", "opal_common_ofi_provider_include", "hawser"]
 
+# Windows over the provider's one-sided operations, and over messages of Open MPI's own.
+OFI_WINDOWS = OFI[:-6] + ["--mca", "btl", "self,ofi", "--mca", "osc", "rdma"] + OFI[-3:]
+TCP_WINDOWS = TCP + ["--mca", "osc", "pt2pt"]
+
 FOLDERS = {}
 
 
@@ -48,7 +52,7 @@ def run(ranks, transport, program, environment, may_fail=False):
     return out, err
 
 
-def over_hawser(ranks, program, more=None, may_fail=False):
+def over_hawser(ranks, program, more=None, may_fail=False, transport=None):
     environment = {"FI_PROVIDER_PATH": FOLDERS["provider"], "FI_HAWSER_NICS": NICS, "FI_HAWSER_STATS": "1",
                    **(more or {})}
-    return run(ranks, OFI, program, environment, may_fail)
+    return run(ranks, transport or OFI, program, environment, may_fail)

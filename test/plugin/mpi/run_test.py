@@ -18,7 +18,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tool"))
 from cases import Skipped, case, check, run_cases  # pylint: disable=wrong-import-position
-from jobs import FOLDERS, NICS, TCP, over_hawser, run  # pylint: disable=wrong-import-position
+from jobs import FOLDERS, NICS, OFI_WINDOWS, TCP, TCP_WINDOWS, over_hawser, run  # pylint: disable=wrong-import-position
 
 KILLED = {"FI_HAWSER_FAULT_PLAN": "50ms:1:kill,400ms:1:revive"}
 LOSS = {"FI_HAWSER_FAULTS": "loss=0.01,seed=5"}
@@ -84,6 +84,18 @@ def one_nic_alone():
     wanted, _ = run(2, TCP, program, {})
     got, _ = over_hawser(2, program, {"FI_HAWSER_NICS": "udp:127.0.0.1"})
     check(wanted == got, f"over TCP\n{wanted}over the provider\n{got}")
+
+
+@case
+def windows():
+    program = [os.path.join(FOLDERS["programs"], "windows"), "30"]
+    wanted, _ = run(4, TCP_WINDOWS, program, {})
+    for more in ({}, LOSS, KILLED):
+        got, errors = over_hawser(4, program, more, transport=OFI_WINDOWS)
+        check(wanted.startswith("digest ") and wanted == got,
+              f"windows: over messages\n{wanted}over the provider\n{got}")
+        # Each rank has an endpoint for messages and one for windows.
+        check(errors.count("hawser: process") >= 8, f"not every rank used the provider\n{errors}")
 
 
 @case

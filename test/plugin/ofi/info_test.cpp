@@ -120,8 +120,9 @@ TEST_CASE("Info__what_is_not_there_is_not_listed") {
   const Variables variables;
   const int none = -FI_ENODATA;
   CHECK(answer_to([](fi_info&) {}) == 0);
-  CHECK(answer_to([](fi_info& i) { i.caps |= FI_RMA; }) == none);
-  CHECK(answer_to([](fi_info& i) { i.caps |= FI_ATOMIC; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.caps |= FI_RMA | FI_RMA_EVENT; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.tx_attr->rma_iov_limit = 5; }) == none);
+  CHECK(answer_to([](fi_info& i) { i.domain_attr->mr_mode = 1 | 2; }) == none);
   CHECK(answer_to([](fi_info& i) { i.caps |= FI_HMEM; }) == none);
   CHECK(answer_to([](fi_info& i) { i.caps |= FI_COLLECTIVE; }) == none);
   CHECK(answer_to([](fi_info& i) { i.ep_attr->type = FI_EP_MSG; }) == none);

@@ -78,6 +78,7 @@ Node::Node(const NodeOptions& options) {
   wanted->tx_attr->size = options.send_count;
   wanted->rx_attr->size = options.receive_count;
   wanted->domain_attr->threading = options.threading;
+  wanted->domain_attr->mr_mode = options.mr_mode;
   wanted->addr_format = options.addr_format;
   const auto or_null = [](const std::string& text) {
     return text.empty() ? nullptr : text.c_str();

@@ -81,6 +81,7 @@ struct NodeOptions {
   std::size_t receive_count = 0;
   std::uint32_t version = FI_VERSION(1, 17);  // for which the program was written
   bool counts = false;                        // with counters for both directions
+  int mr_mode = 0;                            // that the program can do with
   // The arguments of fi_getinfo.
   std::string node{};  // "": none
   std::string service{};
