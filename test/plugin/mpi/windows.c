@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Windows: every rank puts into, gets from and computes on the memory of all others. The argument is
- * the number of rounds.
+/* Windows: every rank puts into, gets from and computes on the memory of all others. The argument
+ * is the number of rounds.
  */
 #include "test/plugin/mpi/digest.h"
 
