@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstring>
 
 #include "test/plugin/ofi/one_sided_scene.hpp"
 
@@ -19,7 +18,7 @@ bool is_zero(const std::vector<std::uint8_t>& bytes, std::size_t from, std::size
 
 bool holds(const std::vector<std::uint8_t>& bytes, std::size_t at,
            const std::vector<std::uint8_t>& data) {
-  return std::memcmp(bytes.data() + at, data.data(), data.size()) == 0;
+  return std::equal(data.begin(), data.end(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
 }  // namespace
