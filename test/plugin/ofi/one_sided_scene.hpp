@@ -33,6 +33,12 @@ class Memory {
   std::uint64_t base_ = 0;
 };
 
+// Reads a byte that an engine thread may be writing. Programs that poll their memory do that, and
+// ThreadSanitizer can't know that it is harmless.
+[[gnu::no_sanitize_thread, gnu::noinline]] inline std::uint8_t peek(const std::uint8_t& byte) {
+  return *static_cast<const volatile std::uint8_t*>(&byte);
+}
+
 // A counter that is bound to `node`'s next endpoint, not to the one that it has.
 [[nodiscard]] Owned<fid_cntr> open_counter(Node& node);
 // An endpoint of `node`'s domain with its AV and CQ and these counters, enabled.

@@ -175,7 +175,7 @@ TEST_CASE("Region__nothing_is_written_once_a_region_is_closed_under_traffic") {
     REQUIRE(fi_write(pair.a.ep.get(), data.data(), data.size(), nullptr, pair.to_b, 0, memory.key(),
                      nullptr) == 0);
   }
-  CHECK(pair.until([&] { return memory.bytes[1] == 1; }));
+  CHECK(pair.until([&] { return peek(memory.bytes[1]) == 1; }));
   memory.region.reset();
   std::ranges::fill(memory.bytes, std::uint8_t{0});
   int refused = 0;
@@ -276,7 +276,7 @@ TEST_CASE("Region__more_keys_than_questions_at_a_time_are_all_found") {
   CHECK(pair.until([&] {
     return std::ranges::all_of(memories, [&](const auto& memory) {
       const auto i = fi_mr_key(memory->region.get()) - 1000;
-      return memory->bytes[0] == static_cast<std::uint8_t>(i + 1);
+      return peek(memory->bytes[0]) == static_cast<std::uint8_t>(i + 1);
     });
   }));
 }
@@ -307,5 +307,5 @@ TEST_CASE("Region__a_registration_is_closed_while_others_reach_the_endpoint_from
     (void)fi_cq_read(pair.b.cq.get(), nullptr, 0);
   }
   writer.join();
-  CHECK(pair.until([&] { return steady.bytes[0] == 1; }));
+  CHECK(pair.until([&] { return peek(steady.bytes[0]) == 1; }));
 }
