@@ -24,7 +24,8 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   message.ask_timer.stop();
   drop_retransmits(peer.sends, message);
   peer.sends.table.erase(message.number);
-  if (status == Status::ok || status == Status::truncated) ++turn_.counters.messages_sent;
+  if (message.kind == SendKind::message && (status == Status::ok || status == Status::truncated))
+    ++turn_.counters.messages_sent;
   turn_.progress();
   if (status != Status::ok && awaits_reply(message))
     leave_fetches(peer, one_sided_.at(message.one_sided));  // none will come

@@ -53,5 +53,23 @@ TEST_CASE("builtin: Mixtral dispatches and combines by the same split") {
   }
 }
 
+TEST_CASE("builtin: tokens are dispatched and combined as those of Mixtral") {
+  const Workload moe = mixtral_workload();
+  const Workload workload = dispatch_workload();
+  REQUIRE(workload.step.size() == moe.step.size());
+  for (std::size_t i = 0; i < workload.step.size(); ++i) {
+    const Phase& phase = workload.step[i];
+    CHECK(phase.operation == (i % 2 == 0 ? Operation::dispatch : Operation::combine));
+    CHECK(phase.pair == moe.step[i].pair);
+    CHECK(phase.bytes == moe.step[i].bytes);
+    CHECK(phase.experts == 8);
+  }
+}
+
+TEST_CASE("builtin: the counts of a word have room for all atomics of a job") {
+  // One word of each rank. All ranks' operations fall evenly on all ranks.
+  for (const Phase& phase : atomics_workload().step) CHECK(phase.bytes / 8 < 1u << 20);
+}
+
 }  // namespace
 }  // namespace hawser::tool

@@ -32,6 +32,7 @@ RankResult result() {
   made.failure =
       RankFailure{ExitCode::peer_failed, "peer_timeout", 7, "all_reduce: rank 7: \xff timeout"};
   made.task_ns = {1, 2, 3};
+  made.operations.at(OneSidedKind::read, When::during).add(35);
   made.stalls[1] = {100, 50, 0.25};
   made.verified_bytes = 10;
   made.verified_tasks = 11;
@@ -77,6 +78,7 @@ TEST_CASE("report: a result comes through a line as it was") {
   CHECK(back->result->failure->code == ExitCode::peer_failed);
   CHECK(back->result->nics[0].state == PathState::probing);
   CHECK(back->result->stalls[1].at == 0.25);
+  CHECK(back->result->operations.at(OneSidedKind::read, When::during).longest_ns() == 35);
   CHECK(back->result->task_ns == std::vector<std::uint64_t>{1, 2, 3});
 }
 

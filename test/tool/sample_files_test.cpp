@@ -71,8 +71,10 @@ TEST_CASE("sample_files: known contents") {
 }
 
 TEST_CASE("sample_files: what is no workload is refused") {
-  CHECK_THROWS_WITH(load_workload("no/such/file"),
-                    "workload 'no/such/file' is neither a file nor built in (gpt2, llama, moe)");
+  CHECK_THROWS_WITH(
+      load_workload("no/such/file"),
+      "workload 'no/such/file' is neither a file nor built in (gpt2, llama, moe, put, get, "
+      "atomics, moe-dispatch)");
   CHECK_THROWS_WITH(load_workload("."), "workload '.' is not a regular file");
   if (!have_samples()) return;
   CHECK_THROWS_AS(load_workload((samples() / "simai_aicb/Workload_spec_v1.1.csv").string()),

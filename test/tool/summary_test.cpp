@@ -253,6 +253,44 @@ TEST_CASE("summary: JSON has the same figures") {
   CHECK(json.at("ranks").size() == 2);
 }
 
+TEST_CASE("summary: one-sided operations of all ranks, over the times of their tasks") {
+  RunOptions options;
+  options.ranks = 2;
+  options.steps = 2;
+  Workload workload;
+  Phase phase;
+  phase.operation = Operation::put;
+  phase.bytes = 4000;
+  workload.step.push_back(phase);
+  phase.operation = Operation::all_reduce;  // its time is not that of one-sided operations
+  workload.step.push_back(phase);
+  const Schedule schedule = make_schedule(workload, 2, 1);
+  std::vector<RankResult> results(2);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    results[rank].rank = rank;
+    results[rank].task_ns = {1'000'000, 5'000'000, 2'000'000 + rank * 1'000'000, 5'000'000};
+    for (std::uint64_t i = 1; i <= 100; ++i) {
+      results[rank].operations.at(OneSidedKind::write, When::before).add(i * 10 + rank);
+    }
+  }
+  const Summary summary = summarize(options, schedule, results);
+  REQUIRE(summary.operations.size() == 1);
+  const OperationRow& row = summary.operations[0];
+  CHECK(row.kind == OneSidedKind::write);
+  CHECK(row.n == 200);
+  CHECK(row.p50_ns == Approx(500).epsilon(0.04));
+  CHECK(row.p99_ns == Approx(990).epsilon(0.04));
+  CHECK(row.longest_ns == 1001);
+  CHECK(row.per_s == Approx(200 / 4e-3));
+  const std::string text = to_text(summary, options);
+  CHECK(text.find("\noperation ") != std::string::npos);
+  CHECK(text.find("\nwrite ") != std::string::npos);
+  CHECK(text.find("50.00k/s") != std::string::npos);
+  const nlohmann::json json = to_json(summary, options, results, 1, 0);
+  CHECK(json.at("operations").at(0).at("kind") == "write");
+  CHECK(json.at("operations").at(0).at("n") == 200);
+}
+
 TEST_CASE("summary: units") {
   CHECK(duration_text(1'500) == "1.5 us");
   CHECK(duration_text(1'500'000) == "1.50 ms");

@@ -25,6 +25,8 @@ struct World {
     phase.operation = operation;
     phase.bytes = bytes;
     phase.split = split;
+    phase.experts = 8;
+    phase.words = 3;
     workload.step.push_back(phase);
     schedule = make_schedule(workload, kRanks, 1);
     const Task& task = schedule.step[0];
@@ -149,6 +151,62 @@ TEST_CASE("task_buffers: shifts have no neighbour beyond the ends") {
   prev.check_right();
   std::memcpy(prev.out(0), prev.in(2), prev.bytes());  // one rank too far
   CHECK(prev.wrong(0));
+}
+
+// Copies what a perfect engine would, and nothing into `unserved`.
+void move_transfers(World& world, std::uint32_t unserved) {
+  for (std::uint32_t from = 0; from < kRanks; ++from) {
+    for (const Transfer& transfer : world.ranks[from].transfers().outgoing) {
+      if (transfer.member == unserved) continue;
+      std::memcpy(world.out(transfer.member) + transfer.remote_offset,
+                  world.in(from) + transfer.own_offset, transfer.bytes);
+    }
+  }
+}
+
+TEST_CASE("task_buffers: puts, gets, dispatch and combine") {
+  for (const Operation operation :
+       {Operation::put, Operation::get, Operation::dispatch, Operation::combine}) {
+    INFO(to_string(operation));
+    World world(operation, 40'000);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      const auto window = world.ranks[rank].window();
+      CHECK(window.data() == world.arenas[rank]->first_buffer());
+      CHECK(window.data() == (operation == Operation::get ? world.in(rank) : world.out(rank)));
+    }
+    move_transfers(world, kRanks - 1);
+    CHECK(world.wrong(kRanks - 1));
+    CHECK_FALSE(world.wrong(0));
+    move_transfers(world, kRanks);
+    world.check_right();
+    world.in(3)[17] ^= std::byte{1};  // a changed source is wrong too
+    CHECK(world.wrong(3));
+    // Filled for a repetition of the step: the right results of the first time are gone.
+    world.ranks[0].fill();
+    CHECK(world.wrong(0));
+  }
+}
+
+TEST_CASE("task_buffers: the words of atomics") {
+  World world(Operation::atomics, 40'000);
+  const TaskBuffers& owner = world.ranks[1];
+  const std::uint64_t count = atomics_to_each(owner.task(), kRanks);
+  CHECK(world.wrong(1));
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    const auto records = world.ranks[rank].fetched_from(1);
+    const auto steps = draw_steps(owner.key(), rank, 1, owner.task().words, count);
+    REQUIRE(records.size() == count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::uint64_t& word = owner.words()[steps[i].word];
+      records[i] = {word, word};  // each swap is right about the word
+      if (steps[i].action == WordAction::plain_add) records[i] = {};
+      word += unit_of(steps[i].action);
+    }
+    std::memcpy(world.out(1) + rank * records.size_bytes(), records.data(), records.size_bytes());
+  }
+  CHECK_FALSE(world.wrong(1));
+  owner.words()[0] += unit_of(WordAction::plain_add);
+  CHECK(world.wrong(1));
 }
 
 TEST_CASE("task_buffers: the next step's contents differ") {

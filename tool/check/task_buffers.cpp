@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/check/task_buffers.hpp"
 
+#include <algorithm>
+
 namespace hawser::tool {
 namespace {
 
@@ -18,6 +20,10 @@ TaskBuffers::TaskBuffers(const Task& task, const GroupLayout& layout, std::uint3
       index_(layout.index_in_group(task.group, rank)),
       key_{seed, step, task.index, layout.members(task.group, rank).front()} {
   if (task.operation == Operation::barrier) return;
+  if (is_one_sided(task.operation)) {
+    take_one_sided(arena);
+    return;
+  }
   if (task.operation != Operation::all_to_all) {
     in_ = arena.take(task.bytes());
     out_ = has_two_buffers(task.operation) ? arena.take(task.bytes()) : in_;
@@ -40,8 +46,37 @@ TaskBuffers::TaskBuffers(const Task& task, const GroupLayout& layout, std::uint3
 }
 
 std::size_t TaskBuffers::footprint(const Task& task, const GroupLayout& layout) {
-  // The guards and rounding of two buffers, whatever the operation.
-  return BufferArena::footprint(buffer_bytes(task, layout)) + BufferArena::footprint(0) + 64;
+  // The guards and rounding of three buffers, whatever the operation.
+  return BufferArena::footprint(buffer_bytes(task, layout)) + 2 * (BufferArena::footprint(0) + 64);
+}
+
+void TaskBuffers::take_one_sided(BufferArena& arena) {
+  if (task_->operation == Operation::atomics) {
+    const std::uint64_t records = size_ * atomics_to_each(*task_, size_) * sizeof(FetchRecord);
+    window_ = arena.take(task_->words * sizeof(std::uint64_t));
+    in_ = arena.take(records);
+    out_ = arena.take(records);
+    return;
+  }
+  transfers_ = make_transfers(*task_, size_, index_, key_.seed, key_.step, key_.group);
+  if (task_->operation == Operation::get) {
+    in_ = arena.take(transfers_.source_bytes);
+    out_ = arena.take(transfers_.result_bytes);
+    window_ = in_;
+  } else {
+    out_ = arena.take(transfers_.result_bytes);
+    in_ = arena.take(transfers_.source_bytes);
+    window_ = out_;
+  }
+}
+
+std::span<FetchRecord> TaskBuffers::fetched_from(std::uint32_t member) const {
+  const std::uint64_t count = atomics_to_each(*task_, size_);
+  return {reinterpret_cast<FetchRecord*>(in_.data()) + member * count, count};
+}
+
+std::span<std::uint64_t> TaskBuffers::words() const {
+  return {reinterpret_cast<std::uint64_t*>(window_.data()), task_->words};
 }
 
 std::optional<std::uint32_t> TaskBuffers::target() const {
@@ -79,7 +114,23 @@ void TaskBuffers::fill() {
     case Operation::shift_prev:
       if (target()) fill_bytes(key_, index_, *target(), 0, in_);
       break;
+    case Operation::put:
+    case Operation::get:
+    case Operation::atomics:
+    case Operation::dispatch:
+    case Operation::combine: fill_one_sided(); break;
     case Operation::barrier: break;
+  }
+}
+
+// If a step is repeated, the memory may hold its right results. They are wiped out first.
+void TaskBuffers::fill_one_sided() {
+  for (const std::span<std::byte> buffer : {in_, out_, window_}) {
+    std::fill(buffer.begin(), buffer.end(), std::byte{0});
+  }
+  for (const Transfer& transfer : transfers_.outgoing) {
+    fill_bytes(key_, index_, transfer.member, transfer.first,
+               in_.subspan(transfer.own_offset, transfer.bytes));
   }
 }
 
@@ -90,9 +141,28 @@ void TaskBuffers::check_sum(Verdict& verdict, std::uint64_t first,
 }
 
 void TaskBuffers::check_bytes(Verdict& verdict, std::uint32_t sender, std::uint32_t receiver,
-                              std::span<const std::byte> result) const {
+                              std::span<const std::byte> result, std::uint64_t first) const {
   verdict.bytes += result.size();
-  merge(verdict.mismatch, verify_bytes(key_, sender, receiver, 0, result));
+  merge(verdict.mismatch, verify_bytes(key_, sender, receiver, first, result));
+}
+
+void TaskBuffers::check_transfers(Verdict& verdict) const {
+  for (const Transfer& transfer : transfers_.outgoing) {
+    check_bytes(verdict, index_, transfer.member, in_.subspan(transfer.own_offset, transfer.bytes),
+                transfer.first);
+  }
+  for (const Transfer& transfer : transfers_.incoming) {
+    check_bytes(verdict, transfer.member, index_, out_.subspan(transfer.own_offset, transfer.bytes),
+                transfer.first);
+  }
+}
+
+void TaskBuffers::check_words(Verdict& verdict) const {
+  const std::uint64_t count = atomics_to_each(*task_, size_);
+  const std::span<const FetchRecord> records(reinterpret_cast<const FetchRecord*>(out_.data()),
+                                             size_ * count);
+  verdict.bytes += out_.size() + window_.size();
+  merge(verdict.mismatch, verify_words(key_, index_, words(), records, count));
 }
 
 TaskBuffers::Verdict TaskBuffers::verify() const {
@@ -126,6 +196,11 @@ TaskBuffers::Verdict TaskBuffers::verify() const {
       if (target()) check_bytes(verdict, index_, *target(), in_);
       if (origin()) check_bytes(verdict, *origin(), index_, out_);
       break;
+    case Operation::put:
+    case Operation::get:
+    case Operation::dispatch:
+    case Operation::combine: check_transfers(verdict); break;
+    case Operation::atomics: check_words(verdict); break;
     case Operation::barrier: break;
   }
   return verdict;

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "tool/check/pattern.hpp"
+#include "tool/check/word_history.hpp"
 #include "tool/run/buffers.hpp"
 #include "tool/run/schedule.hpp"
+#include "tool/run/transfers.hpp"
 
 namespace hawser::tool {
 
@@ -23,7 +25,8 @@ struct Block {
 
 class TaskBuffers {
  public:
-  // Takes the buffers from `arena`; footprint() gives their size there.
+  // Takes the buffers from `arena`; footprint() gives their size there. The first buffer of a
+  // one-sided task is its window.
   TaskBuffers(const Task& task, const GroupLayout& layout, std::uint32_t rank, std::uint64_t seed,
               std::uint32_t step, BufferArena& arena);
 
@@ -48,6 +51,14 @@ class TaskBuffers {
   // all_to_all: by rank of the group.
   [[nodiscard]] std::span<const Block> to() const { return to_; }
   [[nodiscard]] std::span<const Block> from() const { return from_; }
+  // One-sided tasks: the buffer that peers reach, which is in(), out(), or the words of atomics.
+  [[nodiscard]] std::span<std::byte> window() const { return window_; }
+  [[nodiscard]] const Transfers& transfers() const { return transfers_; }
+  // atomics: what this rank fetched, by member. in() and out() hold the records of this rank, and
+  // those of all ranks about this rank's words.
+  [[nodiscard]] std::span<FetchRecord> fetched_from(std::uint32_t member) const;
+  [[nodiscard]] std::span<std::uint64_t> words() const;
+  [[nodiscard]] const PatternKey& key() const { return key_; }
   // shift_*: the neighbours' places in the group, if there are any.
   [[nodiscard]] std::optional<std::uint32_t> target() const;
   [[nodiscard]] std::optional<std::uint32_t> origin() const;
@@ -56,7 +67,11 @@ class TaskBuffers {
   [[nodiscard]] std::uint64_t own_block_bytes() const { return in_.size() / size_; }
   void check_sum(Verdict& verdict, std::uint64_t first, std::span<const std::byte> result) const;
   void check_bytes(Verdict& verdict, std::uint32_t sender, std::uint32_t receiver,
-                   std::span<const std::byte> result) const;
+                   std::span<const std::byte> result, std::uint64_t first = 0) const;
+  void take_one_sided(BufferArena& arena);
+  void fill_one_sided();
+  void check_transfers(Verdict& verdict) const;
+  void check_words(Verdict& verdict) const;
 
   const Task* task_;
   std::uint32_t size_;
@@ -66,6 +81,8 @@ class TaskBuffers {
   std::span<std::byte> out_;
   std::vector<Block> to_;
   std::vector<Block> from_;
+  std::span<std::byte> window_;
+  Transfers transfers_;
 };
 
 }  // namespace hawser::tool

@@ -30,6 +30,9 @@ class BufferArena {
   // Asserts that there is room: the caller sized the arena by footprint().
   [[nodiscard]] std::span<std::byte> take(std::size_t bytes);
 
+  // Where take() places the first buffer after clear().
+  [[nodiscard]] std::byte* first_buffer() const { return memory_ + kGuardBytes; }
+
   // The number of changed guard bytes of all buffers taken since clear().
   [[nodiscard]] std::uint64_t damaged_guard_bytes() const;
 

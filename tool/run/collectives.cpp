@@ -12,8 +12,6 @@
 namespace hawser::tool {
 namespace {
 
-// How long a turn waits for a completion: the resolution of stalls, faults and interruption.
-constexpr std::uint64_t kTurnNs = 1'000'000;
 // How long a failure may take to reach the other ranks.
 constexpr std::uint64_t kTellNs = 2'000'000'000;
 // The channel of the transfers between stages: coll/ has no collective for them.
@@ -57,6 +55,7 @@ Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedul
       layout_(schedule.layout),
       rank_(rank),
       peers_(peers),
+      generation_(generation),
       monitor_(monitor),
       interrupted_(interrupted),
       patience_ns_(1'000'000 * (tunables.peer_timeout_ms + tunables.longest_absence_ms)) {
@@ -113,8 +112,43 @@ coll::Communicator& Collectives::communicator(GroupKind kind) {
                             : *groups_[static_cast<std::size_t>(GroupKind::world)].communicator;
 }
 
+void Collectives::expose(const Exposure& exposure, OperationTimes& times) {
+  one_sided_ = std::make_unique<OneSided>(
+      router_, layout_, rank_, peers_, generation_, exposure, times,
+      OneSided::Host{[this](std::uint64_t wait_ns) { turn(wait_ns); },
+                     [this](std::uint32_t rank, Status status) { fail_with(rank, status); },
+                     [] { return now_ns(); }});
+  coll::Communicator& world = communicator(GroupKind::world);
+  coll::Request request;
+  Status status;
+  while ((status = world.all_gather(&exposure.keys(), one_sided_->keys().data(),
+                                    sizeof(ExposedKeys), request)) == Status::again) {
+    turn();
+  }
+  if (status != Status::ok) fail(GroupKind::world, *world.failure());
+  complete(world, GroupKind::world, request);
+}
+
+void Collectives::exchange_records(const TaskBuffers& buffers) {
+  coll::Communicator& group = communicator(buffers.task().group);
+  const std::uint64_t block_bytes = buffers.in().size() / buffers.size();
+  coll::Request request;
+  Status status;
+  while ((status = group.all_to_all(buffers.in().data(), buffers.out().data(), block_bytes,
+                                    request)) == Status::again) {
+    turn();
+  }
+  if (status != Status::ok) fail(buffers.task().group, *group.failure());
+  complete(group, buffers.task().group, request);
+}
+
+std::vector<std::string> Collectives::wrong_counters() const {
+  return one_sided_ ? one_sided_->wrong_counters() : std::vector<std::string>();
+}
+
 void Collectives::run(const TaskBuffers& buffers) {
   const Task& task = buffers.task();
+  if (is_one_sided(task.operation)) return one_sided_->run(buffers, monitor_.when());
   if (task.operation == Operation::shift_next || task.operation == Operation::shift_prev) {
     shift(buffers);
     return;
@@ -157,8 +191,7 @@ Status Collectives::start(const TaskBuffers& buffers, coll::Communicator& group,
       return group.reduce(in, out, task.elements, data_type(task.type), coll::ReduceOp::sum, 0,
                           request);
     case Operation::barrier: return group.barrier(request);
-    case Operation::shift_next:
-    case Operation::shift_prev: break;
+    default: break;
   }
   return Status::invalid_argument;
 }
@@ -181,8 +214,8 @@ bool Collectives::was_away() const {
   return returned_ns_ != 0 && now_ns() - returned_ns_ < patience_ns_ + kTellNs;
 }
 
-void Collectives::turn() {
-  router_.wait(kTurnNs);
+void Collectives::turn(std::uint64_t wait_ns) {
+  router_.wait(wait_ns);
   tick();
   if (interrupted_) throw ReplayError(interruption());
   const coll::Communicator& world = communicator(GroupKind::world);
@@ -269,6 +302,13 @@ std::string Collectives::why(std::uint32_t peer, Status status) const {
                      router_.endpoint().peer_stats(peers_[peer], stats) == Status::ok;
   if (!known || stats.failure != status || stats.failure_reason == Reason::status) return {};
   return fmt::format(": {}", kReasonTexts[static_cast<std::size_t>(stats.failure_reason)].text);
+}
+
+void Collectives::fail_with(std::uint32_t rank, Status status) {
+  const coll::Communicator& world = communicator(GroupKind::world);
+  if (world.failure() != nullptr) fail(GroupKind::world, *world.failure());
+  fail(GroupKind::world,
+       {rank, status, fmt::format("one-sided: rank {}: {}", rank, to_string(status))});
 }
 
 void Collectives::fail(GroupKind kind, const coll::Failure& failure) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs tasks on coll/: the communicators for a rank's groups, and the reports of their failures.
+// Runs tasks on coll/ and on the memory of peers: the communicators for a rank's groups, and the
+// reports of their failures.
 #pragma once
 
 #include <array>
@@ -12,7 +13,9 @@
 
 #include "coll/communicator.hpp"
 #include "tool/check/task_buffers.hpp"
+#include "tool/run/exposure.hpp"
 #include "tool/run/monitor.hpp"
+#include "tool/run/one_sided.hpp"
 #include "tool/run/report.hpp"
 
 namespace hawser::tool {
@@ -40,8 +43,16 @@ class Collectives {
   // The channels of all messages of a generation, including those between stages.
   [[nodiscard]] static std::vector<std::uint16_t> channels(std::uint64_t generation);
 
+  // Before the first one-sided task: exchanges keys with all ranks. `exposure` is new, and both
+  // outlive this object. Throws ReplayError.
+  void expose(const Exposure& exposure, OperationTimes& times);
+
   // Runs until the task is complete at this rank. Throws ReplayError.
   void run(const TaskBuffers& buffers);
+  // After atomics: every rank gets the records of operations on its own words. Throws ReplayError.
+  void exchange_records(const TaskBuffers& buffers);
+  // After a barrier: counters of signals that are wrong, a sentence each.
+  [[nodiscard]] std::vector<std::string> wrong_counters() const;
   // Waits until all ranks have come. Throws ReplayError.
   void barrier();
   // After a failure: cancels what can be cancelled and tells all that wait for this rank.
@@ -60,7 +71,8 @@ class Collectives {
                              coll::Request& request);
   void complete(coll::Communicator& communicator, GroupKind kind, const coll::Request& request);
   void shift(const TaskBuffers& buffers);
-  void turn();  // waits a little; throws if interrupted, or if the world failed
+  // Waits a little; throws if interrupted, or if the world failed.
+  void turn(std::uint64_t wait_ns = kTurnNs);
   void tick();
   // Whether this process just did not run for so long that others have given it up.
   [[nodiscard]] bool was_away() const;
@@ -69,11 +81,17 @@ class Collectives {
                                     std::uint32_t peer) const;
   // Tells all ranks that a group failed, and throws.
   [[noreturn]] void fail(GroupKind kind, const coll::Failure& failure);
+  // As fail(), unless the world has failed already: the first failure is the cause.
+  void fail_with(std::uint32_t rank, Status status);
+
+  // How long a turn waits for a completion: the resolution of stalls, faults and interruption.
+  static constexpr std::uint64_t kTurnNs = 1'000'000;
 
   coll::CompletionRouter& router_;
   const GroupLayout& layout_;
   std::uint32_t rank_;
   const std::vector<PeerId>& peers_;
+  std::uint64_t generation_;
   Monitor& monitor_;
   const volatile std::sig_atomic_t& interrupted_;
   std::uint64_t patience_ns_;  // others wait this long for a silent rank
@@ -84,6 +102,7 @@ class Collectives {
   std::vector<coll::Segment> from_;
   std::uint64_t shifts_ = 0;
   OperationId shift_receive_ = kNoOperation;  // the posted one
+  std::unique_ptr<OneSided> one_sided_;       // null: the schedule has no such tasks
 };
 
 }  // namespace hawser::tool

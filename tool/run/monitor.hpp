@@ -36,6 +36,8 @@ class Monitor {
   // Looks at most once in 50 us.
   void tick(std::uint64_t now);
 
+  // The part of the run that the task, or the last one, belongs to.
+  [[nodiscard]] When when() const { return classify(window_, begin_, end_); }
   [[nodiscard]] const std::vector<Injected>& injected() const { return injected_; }
   // By When, each with the position of its task.
   [[nodiscard]] const std::array<Stall, 3>& stalls() const { return stalls_; }

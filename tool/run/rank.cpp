@@ -15,12 +15,14 @@
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"
 #include "tool/run/collectives.hpp"
+#include "tool/run/exposure.hpp"
 #include "tool/run/gathering.hpp"
 #include "tool/run/interruption.hpp"
 #include "tool/run/memory.hpp"
 #include "tool/run/monitor.hpp"
 #include "tool/run/replay.hpp"
 #include "tool/run/trace_file.hpp"
+#include "tool/run/transfers.hpp"
 #include "tool/run/verbs_words.hpp"
 #include "tool/workload/files.hpp"
 
@@ -82,6 +84,7 @@ class RankRun {
         schedule_(make_schedule(load_workload(options.workload), options.ranks, options.scale)),
         budget_(batch_budget(options, schedule_, memory_room(), config.local_ranks)),
         arena_(arena_bytes(schedule_, budget_)),
+        exposure_(make_exposure()),
         trace_(options.trace.empty() ? nullptr
                                      : std::make_unique<TraceFile>(trace_file_name(
                                            options.trace, config.rank, config.life))),
@@ -139,6 +142,13 @@ class RankRun {
   void close() { endpoint_->close(); }
 
  private:
+  // Null: the workload has no one-sided operations.
+  [[nodiscard]] std::unique_ptr<Exposure> make_exposure() const {
+    const std::uint64_t bytes = largest_window_bytes(schedule_);
+    if (bytes == 0) return nullptr;
+    return std::make_unique<Exposure>(std::span(arena_.first_buffer(), bytes), options_.ranks);
+  }
+
   void take_observations() {
     paths_->look();
     result_.stalls = monitor_->stalls();
@@ -167,7 +177,10 @@ class RankRun {
     Collectives collectives(router, schedule_, config_.rank, gathering.peers(), options_.tunables,
                             gathering.generation(), *monitor_, asked_to_end());
     try {
+      // Before the barrier, so that nobody's operation finds memory that is not exposed.
+      if (exposure_) exposure_->renew(*endpoint_);
       collectives.barrier();
+      if (exposure_) collectives.expose(*exposure_, result_.operations);
       replay.run(collectives, gathering.point());
       return std::nullopt;
     } catch (const ReplayError& error) {
@@ -209,8 +222,9 @@ class RankRun {
   RankResult& result_;
   Schedule schedule_;
   std::uint64_t budget_;
-  BufferArena arena_;                 // before the engine, whose operations refer to it
-  std::unique_ptr<TraceFile> trace_;  // before the endpoint, which calls it to its end
+  BufferArena arena_;                   // before the engine, whose operations refer to it
+  std::unique_ptr<Exposure> exposure_;  // as the arena
+  std::unique_ptr<TraceFile> trace_;    // before the endpoint, which calls it to its end
   Engine engine_;
   std::vector<engine::VerbsPortInfo> verbs_ports_;  // as they were at the start
   std::unique_ptr<Endpoint> endpoint_;

@@ -83,10 +83,11 @@ double Replay::cost(std::span<const Task> tasks) const {
 void Replay::begin_point(std::uint64_t point) {
   point_ = point;
   result_.task_ns.resize(point == 0 ? 0 : (point - 1) * schedule_.step.size());
-  const auto [mark, is_new] =
-      marks_.try_emplace(point, Mark{result_.verified_bytes, result_.verified_tasks});
+  const auto [mark, is_new] = marks_.try_emplace(
+      point, Mark{result_.verified_bytes, result_.verified_tasks, result_.operations});
   result_.verified_bytes = mark->second.verified_bytes;
   result_.verified_tasks = mark->second.verified_tasks;
+  result_.operations = mark->second.operations;
   marks_.erase(marks_.upper_bound(point), marks_.end());
   if (is_new && point >= 2) marks_.erase(marks_.begin(), marks_.lower_bound(point - 1));
 }
@@ -148,6 +149,9 @@ void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double b
     if (step != kInitStep) result_.task_ns.push_back(task_ended - task_started);
   }
   const std::uint64_t communicated = now_ns();
+  for (const TaskBuffers& task : buffers) {
+    if (task.task().operation == Operation::atomics) collectives_->exchange_records(task);
+  }
   collectives_->barrier();
   const std::uint64_t answered = now_ns();
   verify(buffers, step);
@@ -160,19 +164,27 @@ void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step)
     const TaskBuffers::Verdict verdict = task.verify();
     result_.verified_bytes += verdict.bytes;
     ++result_.verified_tasks;
-    if (verdict.mismatch) {
-      result_.wrong_elements += verdict.mismatch->wrong;
-      if (result_.wrong.size() < kMismatchesTold) {
-        result_.wrong.push_back(fmt::format(
-            "step {}, {} ({}): {} wrong, the first at {}: {} instead of {}",
-            step == kInitStep ? std::string("set-up") : std::to_string(step), task.task().stage,
-            to_string(task.task().operation), verdict.mismatch->wrong, verdict.mismatch->first,
-            verdict.mismatch->found, verdict.mismatch->expected));
+    const std::string place = fmt::format(
+        "step {}, {} ({})", step == kInitStep ? std::string("set-up") : std::to_string(step),
+        task.task().stage, to_string(task.task().operation));
+    if (const auto& found = verdict.mismatch) {
+      note_wrong(found->wrong,
+                 fmt::format("{}: {} wrong, the first at {}: {} instead of {}", place, found->wrong,
+                             found->first, found->found, found->expected));
+    }
+    if (is_one_sided(task.task().operation)) {
+      for (const std::string& text : collectives_->wrong_counters()) {
+        note_wrong(1, fmt::format("{}: {}", place, text));
       }
     }
     collectives_->progress();
   }
   result_.damaged_guard_bytes += arena_.damaged_guard_bytes();
+}
+
+void Replay::note_wrong(std::uint64_t elements, std::string text) {
+  result_.wrong_elements += elements;
+  if (result_.wrong.size() < kMismatchesTold) result_.wrong.push_back(std::move(text));
 }
 
 }  // namespace hawser::tool

@@ -15,6 +15,7 @@
 #include "hawser/stats.hpp"
 #include "tool/attack/attack.hpp"
 #include "tool/exit_code.hpp"
+#include "tool/run/latencies.hpp"
 #include "tool/run/verdicts.hpp"
 
 namespace hawser::tool {
@@ -73,6 +74,7 @@ struct RankResult {
   std::uint32_t rank = 0;
   std::optional<RankFailure> failure;
   std::vector<std::uint64_t> task_ns;  // of each finished task of each step, in order
+  OperationTimes operations;           // one-sided
   std::array<Stall, 3> stalls{};       // by When
   std::uint64_t verified_bytes = 0;
   std::uint64_t verified_tasks = 0;

@@ -7,40 +7,23 @@
 #include <fmt/format.h>
 
 #include "tool/check/pattern.hpp"
+#include "tool/check/word_history.hpp"
 #include "tool/error.hpp"
+#include "tool/run/transfers.hpp"
 
 namespace hawser::tool {
 namespace {
 
-std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
-
-// a * b / c, rounded up. Overflows only if the result does, or b * c.
-std::uint64_t multiply_divide_up(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  return a / c * b + divide_up(a % c * b, c);
-}
-
 bool divides_among_group(Operation operation) {
   return operation == Operation::reduce_scatter || operation == Operation::all_gather ||
-         operation == Operation::all_to_all;
+         operation == Operation::all_to_all || operation == Operation::put ||
+         operation == Operation::get;
 }
 
 bool sums(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
          operation == Operation::reduce;
 }
-
-// splitmix64 (Steele, Lea, Flood 2014).
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t x = (state += 0x9e3779b97f4a7c15u);
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// Popular experts draw up to four times the tokens of unpopular ones. Load-balancing losses leave
-// imbalances of that order (Lepikhin et al., arXiv 2006.16668, cap at capacity factor 2).
-constexpr std::uint64_t kMinWeight = 256;
-constexpr std::uint64_t kMaxWeight = 1024;
 
 std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout& layout,
                              std::uint64_t scale, std::uint32_t& index) {
@@ -54,6 +37,9 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
     task.type = phase.type;
     task.split = phase.split;
     task.pair = phase.pair;
+    task.block_bytes = phase.block_bytes;
+    task.words = phase.words;
+    task.experts = phase.experts;
     task.stage = phase.stage;
     if (phase.operation != Operation::barrier) {
       task.elements = std::max<std::uint64_t>(
@@ -73,6 +59,19 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
 }
 
 }  // namespace
+
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t x = (state += 0x9e3779b97f4a7c15u);
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t divide_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
+
+std::uint64_t multiply_divide_up(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  return a / c * b + divide_up(a % c * b, c);
+}
 
 SplitTable::SplitTable(const Task& task, std::uint32_t size, std::uint64_t seed, std::uint32_t step,
                        std::uint32_t group)
@@ -145,6 +144,14 @@ std::uint64_t buffer_bytes(const Task& task, const GroupLayout& layout) {
              multiply_divide_up(task.bytes(), size * kMaxWeight,
                                 kMaxWeight + (size - 1) * kMinWeight) +
              size * size * bytes_of(task.type);
+    case Operation::put:
+    case Operation::get: return 2 * task.bytes();
+    case Operation::dispatch:
+    case Operation::combine:
+      return task.bytes() + most_dispatched_bytes(task, layout[task.group].size);
+    case Operation::atomics:
+      return window_bytes(task, layout) +
+             2 * size * atomics_to_each(task, layout[task.group].size) * sizeof(FetchRecord);
     case Operation::barrier: return 0;
   }
   return 0;
@@ -172,7 +179,12 @@ std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout
     case Operation::shift_prev: return task.bytes();
     case Operation::reduce_scatter:
     case Operation::all_gather:
-    case Operation::all_to_all: break;
+    case Operation::all_to_all:
+    case Operation::put:
+    case Operation::get:
+    case Operation::atomics:
+    case Operation::dispatch:
+    case Operation::combine: break;
   }
   return std::max<std::uint64_t>(others, 1);
 }
@@ -184,7 +196,9 @@ std::vector<std::span<const Task>> make_batches(std::span<const Task> tasks,
   std::uint64_t filled = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const std::uint64_t bytes = buffer_bytes(tasks[i], layout);
-    if (i > begin && filled + bytes > budget) {
+    const bool alone =
+        is_one_sided(tasks[i].operation) || (i > begin && is_one_sided(tasks[i - 1].operation));
+    if (i > begin && (alone || filled + bytes > budget)) {
       batches.push_back(tasks.subspan(begin, i - begin));
       begin = i;
       filled = 0;

@@ -22,10 +22,18 @@ struct Task {
   std::uint32_t pair = 0;
   std::uint32_t index = 0;     // among all tasks of the run
   std::uint64_t elements = 0;  // of what Phase::bytes measures
+  std::uint64_t block_bytes = 0;
+  std::uint32_t words = 0;
+  std::uint32_t experts = 0;
   std::string stage;
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * bytes_of(type); }
 };
+
+// Popular experts draw up to four times the tokens of unpopular ones. Load-balancing losses leave
+// imbalances of that order (Lepikhin et al., arXiv 2006.16668, cap at capacity factor 2).
+inline constexpr std::uint64_t kMinWeight = 256;
+inline constexpr std::uint64_t kMaxWeight = 1024;
 
 // How many elements each rank of a group sends to each other in an all_to_all.
 class SplitTable {
@@ -45,6 +53,12 @@ class SplitTable {
   std::vector<std::uint64_t> counts_;
 };
 
+// splitmix64 (Steele, Lea, Flood 2014).
+[[nodiscard]] std::uint64_t next_random(std::uint64_t& state);
+[[nodiscard]] std::uint64_t divide_up(std::uint64_t a, std::uint64_t b);
+// a * b / c, rounded up. Overflows only if the result does, or b * c.
+[[nodiscard]] std::uint64_t multiply_divide_up(std::uint64_t a, std::uint64_t b, std::uint64_t c);
+
 struct Schedule {
   GroupLayout layout;
   std::vector<Task> init;
@@ -63,7 +77,8 @@ struct Schedule {
 // About the payload bytes that a rank receives in a task: the measure of progress inside a step.
 [[nodiscard]] std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout);
 
-// Consecutive tasks whose buffers fit in `budget` together; a task larger than that stands alone.
+// Consecutive tasks whose buffers fit in `budget` together. A task larger than that stands alone,
+// and so does a one-sided task: its window is the first buffer of its batch at every rank.
 [[nodiscard]] std::vector<std::span<const Task>> make_batches(std::span<const Task> tasks,
                                                               const GroupLayout& layout,
                                                               std::uint64_t budget);

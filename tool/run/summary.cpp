@@ -38,18 +38,22 @@ std::vector<std::pair<double, double>> task_positions(const RunOptions& options,
 
 struct Times {
   std::vector<std::uint64_t> ns;
+  double total_s = 0;
   double bytes = 0;
   double bus_bytes = 0;
 };
 
-std::vector<TimeRow> time_rows(const RunOptions& options, const Schedule& schedule,
-                               const std::vector<RankResult>& results) {
+using Parts = std::map<std::pair<Operation, When>, Times>;
+
+// The times of all collectives, each list in ascending order.
+Parts time_parts(const RunOptions& options, const Schedule& schedule,
+                 const std::vector<RankResult>& results) {
   const FaultWindow window = fault_window(options.timed_faults);
   const std::vector<std::pair<double, double>> positions = task_positions(options, schedule);
   std::size_t finished = positions.size();
   for (const RankResult& result : results) finished = std::min(finished, result.task_ns.size());
 
-  std::map<std::pair<Operation, When>, Times> parts;
+  Parts parts;
   for (std::size_t i = 0; i < finished; ++i) {
     const Task& task = schedule.step[i % schedule.step.size()];
     if (task.operation == Operation::barrier) continue;
@@ -58,15 +62,18 @@ std::vector<TimeRow> time_rows(const RunOptions& options, const Schedule& schedu
     Times& times =
         parts[{task.operation, classify(window, positions[i].first, positions[i].second)}];
     times.ns.push_back(longest);
+    times.total_s += seconds(longest);
     times.bytes += static_cast<double>(task.bytes());
     times.bus_bytes += static_cast<double>(task.bytes()) *
                        bus_factor(task.operation, schedule.layout[task.group].size);
   }
+  for (auto& [key, times] : parts) std::sort(times.ns.begin(), times.ns.end());
+  return parts;
+}
+
+std::vector<TimeRow> time_rows(const Parts& parts) {
   std::vector<TimeRow> rows;
-  for (auto& [key, times] : parts) {
-    std::sort(times.ns.begin(), times.ns.end());
-    double total_s = 0;
-    for (const std::uint64_t ns : times.ns) total_s += seconds(ns);
+  for (const auto& [key, times] : parts) {
     TimeRow row;
     row.operation = key.first;
     row.when = key.second;
@@ -74,9 +81,36 @@ std::vector<TimeRow> time_rows(const RunOptions& options, const Schedule& schedu
     row.p50_ns = percentile(times.ns, 50);
     row.p99_ns = percentile(times.ns, 99);
     row.longest_ns = times.ns.back();
-    row.algorithm_bytes_per_s = times.bytes / total_s;
-    row.bus_bytes_per_s = times.bus_bytes / total_s;
+    row.algorithm_bytes_per_s = times.bytes / times.total_s;
+    row.bus_bytes_per_s = times.bus_bytes / times.total_s;
     rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<OperationRow> operation_rows(const Parts& parts,
+                                         const std::vector<RankResult>& results) {
+  OperationTimes all;
+  for (const RankResult& result : results) all.add(result.operations);
+  std::array<double, 3> total_s{};
+  for (const auto& [key, times] : parts) {
+    if (is_one_sided(key.first)) total_s[static_cast<std::size_t>(key.second)] += times.total_s;
+  }
+  std::vector<OperationRow> rows;
+  for (std::size_t kind = 0; kind < kOneSidedKinds; ++kind) {
+    for (std::size_t when = 0; when < total_s.size(); ++when) {
+      const LatencyCounts& counts = all.of[kind][when];
+      if (counts.count() == 0) continue;
+      OperationRow row;
+      row.kind = static_cast<OneSidedKind>(kind);
+      row.when = static_cast<When>(when);
+      row.n = counts.count();
+      row.p50_ns = counts.percentile(50);
+      row.p99_ns = counts.percentile(99);
+      row.longest_ns = counts.longest_ns();
+      if (total_s[when] > 0) row.per_s = static_cast<double>(row.n) / total_s[when];
+      rows.push_back(row);
+    }
   }
   return rows;
 }
@@ -168,7 +202,12 @@ double bus_factor(Operation operation, std::uint32_t ranks) {
     case Operation::all_reduce: return 2 * others;
     case Operation::reduce_scatter:
     case Operation::all_gather:
-    case Operation::all_to_all: return others;
+    case Operation::all_to_all:
+    case Operation::put:
+    case Operation::get:
+    case Operation::atomics:
+    case Operation::dispatch:
+    case Operation::combine: return others;
     case Operation::broadcast:
     case Operation::reduce:
     case Operation::shift_next:
@@ -273,7 +312,11 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
     nics.push_back(&result.nics);
   }
   summary.nics = add_up_nics(nics);
-  if (results.size() == options.ranks) summary.times = time_rows(options, schedule, results);
+  if (results.size() == options.ranks) {
+    const Parts parts = time_parts(options, schedule, results);
+    summary.times = time_rows(parts);
+    summary.operations = operation_rows(parts, results);
+  }
   summary.faults = compare_faults(options, results);
   summary.recoveries = recovery_texts(results);
   find_wrong(summary, results);

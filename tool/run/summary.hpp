@@ -31,6 +31,17 @@ struct TimeRow {
   double bus_bytes_per_s = 0;        // the same, times bus_factor()
 };
 
+// One-sided operations of one kind in one part of the run, of all ranks.
+struct OperationRow {
+  OneSidedKind kind = OneSidedKind::write;
+  When when = When::before;
+  std::uint64_t n = 0;
+  std::uint64_t p50_ns = 0;
+  std::uint64_t p99_ns = 0;
+  std::uint64_t longest_ns = 0;
+  double per_s = 0;  // over the times of the part's one-sided tasks
+};
+
 // The NIC with the same number at all ranks.
 struct NicRow {
   NicSample sum;                          // counters added up, srtt_ns the mean of those known
@@ -47,6 +58,7 @@ struct Summary {
   bool complete = false;           // every rank finished
   std::vector<std::string> wrong;  // why the run is not right; empty if it is
   std::vector<TimeRow> times;
+  std::vector<OperationRow> operations;
   std::array<Stall, 3> stalls{};  // the longest of all ranks, by When
   std::array<std::uint32_t, 3> stall_ranks{};
   std::map<std::string, std::uint64_t> counters;  // of all ranks

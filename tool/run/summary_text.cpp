@@ -31,6 +31,18 @@ std::string times_text(const Summary& summary, bool windows) {
   return text;
 }
 
+std::string operations_text(const Summary& summary, bool windows) {
+  if (summary.operations.empty()) return {};
+  std::string text = fmt::format("\n{:<18}{:<8}{:>9}{:>11}{:>11}{:>11}{:>12}\n", "operation",
+                                 windows ? "faults" : "", "n", "p50", "p99", "longest", "rate");
+  for (const OperationRow& row : summary.operations) {
+    text += fmt::format("{:<18}{:<8}{:>9}{:>11}{:>11}{:>11}{:>10.2f}k/s\n", to_string(row.kind),
+                        windows ? to_string(row.when) : "", row.n, duration_text(row.p50_ns),
+                        duration_text(row.p99_ns), duration_text(row.longest_ns), row.per_s / 1e3);
+  }
+  return text;
+}
+
 std::string stalls_text(const Summary& summary, bool windows) {
   std::string text;
   for (std::size_t i = 0; i < summary.stalls.size(); ++i) {
@@ -147,6 +159,20 @@ nlohmann::json times_json(const Summary& summary) {
   return rows;
 }
 
+nlohmann::json operations_json(const Summary& summary) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const OperationRow& row : summary.operations) {
+    rows.push_back({{"kind", to_string(row.kind)},
+                    {"faults", to_string(row.when)},
+                    {"n", row.n},
+                    {"p50_ns", row.p50_ns},
+                    {"p99_ns", row.p99_ns},
+                    {"longest_ns", row.longest_ns},
+                    {"per_s", row.per_s}});
+  }
+  return rows;
+}
+
 nlohmann::json stalls_json(const Summary& summary) {
   nlohmann::json stalls = nlohmann::json::object();
   for (std::size_t i = 0; i < summary.stalls.size(); ++i) {
@@ -194,7 +220,9 @@ std::string nic_table_row(std::size_t index, const NicRow& row, double bits_per_
 std::string to_text(const Summary& summary, const RunOptions& options) {
   const bool windows = fault_window(options.timed_faults).exists();
   std::string text;
-  if (!summary.times.empty()) text += times_text(summary, windows) + "\n";
+  if (!summary.times.empty()) {
+    text += times_text(summary, windows) + operations_text(summary, windows) + "\n";
+  }
   text += stalls_text(summary, windows);
   for (const std::string& recovery : summary.recoveries) text += recovery + "\n";
   text += packets_text(summary);
@@ -253,6 +281,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
             {"threads", options.threads},
             {"faults", options.lasting_faults}}},
           {"collectives", times_json(summary)},
+          {"operations", operations_json(summary)},
           {"longest_stall", stalls_json(summary)},
           {"counters", summary.counters},
           {"drops", summary.drops},

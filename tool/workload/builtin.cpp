@@ -34,6 +34,23 @@ constexpr std::uint64_t kMixtralTokens = 4096;
 constexpr std::uint64_t kMixtralExperts = 8;
 constexpr std::uint64_t kMixtralExpertsPerToken = 2;
 
+// One operation moves a block: from what many share a packet, to what takes a hundred packets.
+struct BlockPhase {
+  std::uint64_t block_bytes;
+  std::uint64_t bytes;  // of a rank
+};
+constexpr std::uint64_t kKiB = 1024;
+constexpr std::array<BlockPhase, 4> kBlockPhases{{
+    {64, 512 * kKiB},
+    {4 * kKiB, 16 * 1024 * kKiB},
+    {64 * kKiB, 64 * 1024 * kKiB},
+    {1024 * kKiB, 64 * 1024 * kKiB},
+}};
+
+// The counts of a word's history have 20 bits (word_history.hpp).
+constexpr std::uint64_t kAtomicsOfRank = 16'384;
+constexpr std::uint32_t kManyWords = 1024;
+
 Phase phase(Operation operation, GroupKind group, DataType type, std::uint64_t bytes,
             std::string stage) {
   Phase made;
@@ -43,6 +60,18 @@ Phase phase(Operation operation, GroupKind group, DataType type, std::uint64_t b
   made.bytes = bytes;
   made.stage = std::move(stage);
   return made;
+}
+
+Workload in_blocks(Operation operation) {
+  Workload workload;
+  workload.name = to_string(operation);
+  for (const BlockPhase& one : kBlockPhases) {
+    Phase made = phase(operation, GroupKind::world, DataType::f32, one.bytes,
+                       fmt::format("blocks of {} bytes", one.block_bytes));
+    made.block_bytes = one.block_bytes;
+    workload.step.push_back(std::move(made));
+  }
+  return workload;
 }
 
 }  // namespace
@@ -140,14 +169,46 @@ Workload mixtral_workload() {
   return workload;
 }
 
+Workload put_workload() { return in_blocks(Operation::put); }
+Workload get_workload() { return in_blocks(Operation::get); }
+
+Workload atomics_workload() {
+  Workload workload;
+  workload.name = "atomics";
+  for (const std::uint32_t words : {1u, kManyWords}) {
+    Phase made = phase(Operation::atomics, GroupKind::world, DataType::f32,
+                       kAtomicsOfRank * sizeof(std::uint64_t),
+                       fmt::format("{} word{} of each rank", words, words == 1 ? "" : "s"));
+    made.words = words;
+    workload.step.push_back(std::move(made));
+  }
+  return workload;
+}
+
+Workload dispatch_workload() {
+  Workload workload = mixtral_workload();
+  workload.name = "moe-dispatch";
+  for (Phase& phase : workload.step) {
+    phase.operation = phase.split == Split::by_expert ? Operation::dispatch : Operation::combine;
+    phase.split = Split::even;
+    phase.experts = kMixtralExperts;
+  }
+  return workload;
+}
+
 std::span<const BuiltinWorkload> builtin_workloads() {
-  static constexpr std::array<BuiltinWorkload, 3> kWorkloads{{
+  static constexpr std::array<BuiltinWorkload, 7> kWorkloads{{
       {"gpt2", "GPT-2 124M, data parallel: 13 gradient buckets, 498 MB in f32 a step",
        gpt2_workload},
       {"llama", "Llama-2 7B, tensor parallel: 130 all-reduces of 32 MiB in bf16 a step",
        llama_workload},
       {"moe", "Mixtral 8x7B, expert parallel: 128 uneven all-to-alls of 64 MiB a rank a step",
        mixtral_workload},
+      {"put", "writes with signals into every peer's memory, in blocks of 64 bytes to 1 MiB",
+       put_workload},
+      {"get", "reads from every peer's memory, in blocks of 64 bytes to 1 MiB", get_workload},
+      {"atomics", "sums and swaps on words of every peer, few and many", atomics_workload},
+      {"moe-dispatch", "as moe, by writes with a signal for each expert", dispatch_workload},
   }};
   return kWorkloads;
 }

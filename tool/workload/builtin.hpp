@@ -32,6 +32,14 @@ using TensorBytes = std::vector<std::uint64_t>;
 // Mixtral 8x7B, expert parallel over 8 ranks: tokens to their experts and back, uneven.
 [[nodiscard]] Workload mixtral_workload();
 
+// One-sided operations on the memory of all other ranks, in blocks of several sizes.
+[[nodiscard]] Workload put_workload();
+[[nodiscard]] Workload get_workload();
+// Atomics of all ranks on one word of each rank, and on many.
+[[nodiscard]] Workload atomics_workload();
+// Mixtral 8x7B as mixtral_workload(), by one-sided operations.
+[[nodiscard]] Workload dispatch_workload();
+
 struct BuiltinWorkload {
   std::string_view name;
   std::string_view text;

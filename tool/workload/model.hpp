@@ -9,7 +9,9 @@
 //   `all_reduce`, `reduce`, `broadcast`   the tensor;
 //   `all_gather`                          the gathered result;
 //   `reduce_scatter`                      the input;
-//   `all_to_all`                          all that one rank sends;
+//   `all_to_all`, `dispatch`, `combine`   all that one rank sends;
+//   `put`, `get`                          all that one rank writes, or reads;
+//   `atomics`                             8 for each operation of a rank;
 //   `shift_*`                             the message;
 //   `barrier`                             0.
 // This is the meaning of msg_size in AICB's files (its own replayer divides by the group in the
@@ -34,7 +36,16 @@ enum class Operation : std::uint8_t {
   barrier,
   shift_next,  // every rank sends to the next of its group; the ends have no neighbour beyond
   shift_prev,
+  // On the memory of peers (hawser/one_sided.hpp).
+  put,       // writes with a signal each, to every rank of the group
+  get,       // reads from every rank of the group
+  atomics,   // sums and swaps on words of every rank of the group
+  dispatch,  // tokens to the ranks of their experts: a write with a signal for each expert
+  combine,   // the answers to a dispatch of the same `pair`, back to the ranks of the tokens
 };
+[[nodiscard]] constexpr bool is_one_sided(Operation operation) {
+  return operation >= Operation::put;
+}
 
 enum class GroupKind : std::uint8_t {
   world,          // all ranks
@@ -62,9 +73,13 @@ struct Phase {
   GroupKind group = GroupKind::world;
   DataType type = DataType::f32;
   Split split = Split::even;
-  std::uint32_t pair = 0;  // by_expert and from_expert phases of one pair have one split
+  std::uint32_t pair = 0;  // by_expert and from_expert phases of one pair have one split, and so
+                           // have dispatch and combine
   std::uint64_t bytes = 0;
-  std::string stage;  // for people: "layer 3 attention", "bucket 0"
+  std::uint64_t block_bytes = 0;  // put, get: the most that one operation moves
+  std::uint32_t words = 0;        // atomics: of each rank
+  std::uint32_t experts = 0;      // dispatch, combine: of the whole group
+  std::string stage;              // for people: "layer 3 attention", "bucket 0"
 };
 
 // Sizes of the groups as the workload states them; 0 means that it does not say.
@@ -101,6 +116,11 @@ struct Workload {
     case Operation::barrier: return "barrier";
     case Operation::shift_next: return "shift_next";
     case Operation::shift_prev: return "shift_prev";
+    case Operation::put: return "put";
+    case Operation::get: return "get";
+    case Operation::atomics: return "atomics";
+    case Operation::dispatch: return "dispatch";
+    case Operation::combine: return "combine";
   }
   return "?";
 }
