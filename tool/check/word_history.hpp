@@ -5,8 +5,8 @@
 //
 //   | 63..44: swaps | 43..24: plain adds | 23..0: fetching adds |
 //
-// Every effect thus changes the word to a value that it never had. All fetched values of a word must
-// lie on one path from 0 to the final value. Operations that fetch show their place on it. An
+// Every effect thus changes the word to a value that it never had. All fetched values of a word
+// must lie on one path from 0 to the final value. Operations that fetch show their place on it. An
 // add that fetches nothing may stand anywhere.
 //
 // This code shares nothing with the engine.
