@@ -33,7 +33,8 @@ int mode_for(std::uint32_t version, int asked, std::uint64_t caps) {
   wanted->caps = caps;
   wanted->domain_attr->mr_mode = asked;
   fi_info* found = nullptr;
-  REQUIRE(provider()->getinfo(version, nullptr, nullptr, 0, wanted.get(), &found) == 0);
+  static const fi_provider* const ours = provider();  // each call defines its parameters anew
+  REQUIRE(ours->getinfo(version, nullptr, nullptr, 0, wanted.get(), &found) == 0);
   const Info owner(found);
   return found->domain_attr->mr_mode;
 }
