@@ -18,6 +18,9 @@ void check(int answer, const char* what) {
 }  // namespace
 
 fi_provider* provider() {
+  // The first fi_getinfo empties libfabric's list of parameters, to which a provider adds its own.
+  fi_info* found = nullptr;
+  if (fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, nullptr, &found) == 0) fi_freeinfo(found);
   void* const library = ::dlopen(HAWSER_PROVIDER_FOLDER "/libhawser-fi.so", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(::dlerror());
   return reinterpret_cast<fi_provider* (*)()>(::dlsym(library, "fi_prov_ini"))();
