@@ -22,8 +22,8 @@
 
 namespace hawser::engine {
 
-// What every one-sided operation has. Its request lies beside the slots, so that those of messages
-// stay small.
+// The fields that all one-sided operations have in common. Their requests lie beside the slots, so
+// the slots of messages stay small.
 struct OneSidedMark {
   OperationId operation = kNoOperation;
   std::uint64_t user_data = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public API: an Engine opens NICs and runs Endpoints; an Endpoint sends and receives messages.
+// The public API. An Engine opens NICs and runs Endpoints. An Endpoint sends and receives messages,
+// and reads and writes the memory of peers.
 //
 //   hawser::Engine engine({.nics = {"udp:127.0.0.1", "udp:127.0.0.2"}});
 //   auto endpoint = engine.create_endpoint({});
@@ -185,8 +186,8 @@ class Endpoint {
   //   `ok`: `key` is set.
   //   `unknown_operation`: no such region, or it is withdrawn.
   [[nodiscard]] virtual Status region_key(RegionId region, RegionKey& key) const = 0;
-  // What sessions that failed have left in a region: writes whose peer died or restarted before all
-  // was placed. A notice of each, with the session's status, comes too if it finds room.
+  // Tells which writes to a region will never be finished, because their session failed first. The
+  // ring of notices has a notice of each, with the session's status, if it had room.
   //   `ok`: `stats` is set.
   //   `unknown_operation`: no such region, or it is withdrawn.
   [[nodiscard]] virtual Status region_stats(RegionId region, RegionStats& stats) const = 0;
@@ -200,10 +201,11 @@ class Endpoint {
   [[nodiscard]] virtual Status withdraw(RegionId region, std::uint64_t user_data,
                                         OperationId& operation) = 0;
 
-  // Copies bytes into a peer's memory (hawser/one_sided.hpp). It completes when all are placed, and
-  // its signal is executed. The peer may refuse: access_denied, region_withdrawn, misaligned,
-  // unsupported and predecessor_failed come as the completion, and end this operation alone. A
-  // cancellation comes too late.
+  // Copies bytes into a peer's memory (hawser/one_sided.hpp). It completes when all are placed and
+  // its signal is executed. If the peer refuses, the completion has access_denied,
+  // region_withdrawn, misaligned or unsupported. If it is strong and one before it failed, the
+  // completion has predecessor_failed. Each of these ends this operation alone. It can't be
+  // cancelled: `cancel` answers too_late.
   //   `ok`: the engine owns the bytes, which must not change, until the completion.
   //   Any other status: nothing was taken.
   //   `again`: max_operations or max_messages_per_peer is reached. Inline also: the session is not
@@ -233,8 +235,8 @@ class Endpoint {
   //   `again`, `stale_region`, `unsupported`: as write.
   //   `unknown_peer`, `endpoint_closed`, or the status with which the session ended: as write.
   [[nodiscard]] virtual Status atomic(const AtomicRequest& request, OperationId& operation) = 0;
-  // Completes when all one-sided operations have ended that were posted before it to the peer on
-  // the channel: with `ok`, or with predecessor_failed if one of them has failed since the last
+  // Completes when all one-sided operations that were posted before it to the peer on the channel
+  // have ended. Its status is `ok`, or predecessor_failed if one of them has failed since the last
   // flush. Until then, strong operations behind a failure fail with that status too.
   //   `ok`: the completion will come.
   //   `invalid_argument`: the channel is not the owner's.

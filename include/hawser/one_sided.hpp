@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on a peer's memory, for which the peer's program makes no call: its memory, keys to
-// it, and the requests. hawser/engine.hpp has the calls.
+// One-sided operations: the memory that an endpoint exposes, the keys to it, and the requests. The
+// peer's program makes no call for them. hawser/engine.hpp has the calls.
 //
 //   target:    endpoint->expose({.data = memory, .bytes = n, .access = RegionAccess::write},
-//   region);
+//                               region);
 //              endpoint->region_key(region, key);          // and hand the key to the initiator
 //   initiator: endpoint->write({.peer = target, .key = key, .data = data, .bytes = m}, operation);
 //
@@ -20,8 +20,8 @@
 
 namespace hawser {
 
-// Names memory that this endpoint has exposed to its peers, until it is withdrawn. Never reused
-// within 2^32 regions.
+// The name of memory that this endpoint has exposed. It is valid until the memory is withdrawn, and
+// is not used again within 2^32 regions.
 enum class RegionId : std::uint64_t {};
 inline constexpr RegionId kNoRegion{~std::uint64_t{0}};
 
@@ -44,7 +44,7 @@ struct ExposeRequest {
   std::uint64_t user_data = 0;  // returned in notices about this region
 };
 
-// What sessions that failed have left in a region.
+// The writes to a region that failed sessions have left unfinished.
 struct RegionStats {
   std::uint64_t unfinished_writes = 0;  // begun, with some bytes placed, and never to be finished
   std::uint64_t unfinished_from = 0;    // their bytes lie from here,

@@ -357,6 +357,27 @@ void Application::drain(std::uint32_t at) {
   if (!world_.is_running(at) || world_.host(at).is_paused() || process(at).closing) {
     return again(Act::drain, at, drain_tries_[at]);
   }
+  const bool found = receive_unexpected(at);
+  if (found) drain_tries_[at] = 0;
+  again(Act::drain, at, drain_tries_[at]);
+  if (found || undecided_ > 0 || !all_sends_ended()) return;
+  for (std::uint32_t i = 0; i < oracle_.receives().size(); ++i) {
+    const ReceiveRecord& receive = oracle_.receives()[i];
+    if (receive.plan.host == at && receive.posted && !receive.cancel_asked) do_cancel_receive(i);
+  }
+}
+
+bool Application::drain_rest() {
+  bool found = false;
+  for (std::uint32_t at = 0; at < world_.hosts(); ++at) {
+    if (!world_.is_running(at) || world_.host(at).is_paused() || process(at).closing) continue;
+    while (receive_unexpected(at)) found = true;
+  }
+  return found;
+}
+
+// Posts a receive for the oldest message of each channel that lies at the host.
+bool Application::receive_unexpected(std::uint32_t at) {
   Host& host = world_.host(at);
   bool found = false;
   for (const std::uint16_t channel : kChannels) {
@@ -379,13 +400,7 @@ void Application::drain(std::uint32_t at) {
       received_as_.pop_back();
     }
   }
-  if (found) drain_tries_[at] = 0;
-  again(Act::drain, at, drain_tries_[at]);
-  if (found || undecided_ > 0 || !all_sends_ended()) return;
-  for (std::uint32_t i = 0; i < oracle_.receives().size(); ++i) {
-    const ReceiveRecord& receive = oracle_.receives()[i];
-    if (receive.plan.host == at && receive.posted && !receive.cancel_asked) do_cancel_receive(i);
-  }
+  return found;
 }
 
 void Application::turned(std::uint32_t host) {

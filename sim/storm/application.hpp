@@ -31,6 +31,9 @@ class Application final : public Actor {
   void count_places(std::uint32_t host);
   // Every message has been posted or given up, and everything that was posted has completed.
   [[nodiscard]] bool is_done() const;
+  // Receives what has come since all was done, from a sender that had given up before. False if
+  // there is nothing.
+  [[nodiscard]] bool drain_rest();
   // Flushes a channel on which an operation has failed. False if there is none.
   [[nodiscard]] bool flush_failure();
   // Every process that runs closes.
@@ -102,6 +105,7 @@ class Application final : public Actor {
   void do_cancel_send(std::uint32_t message);
   void do_cancel_receive(std::uint32_t receive);
   void drain(std::uint32_t host);
+  [[nodiscard]] bool receive_unexpected(std::uint32_t host);
 
   // ---- closings.cpp
   void do_close(std::uint32_t closing);

@@ -119,6 +119,7 @@ StormOutcome run_storm(const Plan& plan, Recording* recording) {
   outcome.failed_sessions = oracle.failures();
   if (oracle.verdict().empty()) {
     run_until_quiet(plan, world);
+    if (made.drain_rest()) run_until_quiet(plan, world);
     check_turning(world, oracle);
     check_quiet(world, oracle);
     oracle.judge();
