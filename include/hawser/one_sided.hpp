@@ -25,7 +25,7 @@ namespace hawser {
 enum class RegionId : std::uint64_t {};
 inline constexpr RegionId kNoRegion{~std::uint64_t{0}};
 
-// What a region's key lets a peer do. Any of them can be combined.
+// A region's key gives a peer these rights. Any of them can be combined.
 enum class RegionAccess : std::uint8_t { none = 0, write = 1, read = 2, atomic = 4, all = 7 };
 [[nodiscard]] constexpr RegionAccess operator|(RegionAccess a, RegionAccess b) noexcept {
   return static_cast<RegionAccess>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
@@ -65,7 +65,7 @@ struct RegionKey {
 };
 static_assert(sizeof(RegionKey) == 32);
 
-// What an atomic does with the word in memory. Sums wrap around.
+// An atomic computes on the word in memory by one of these. Sums wrap around.
 enum class AtomicOperation : std::uint8_t {
   load = 0,
   store = 1,             // the operand

@@ -159,7 +159,7 @@ int Endpoint::bind_queue(CompletionQueue& queue, std::uint64_t flags) {
 }
 
 int Endpoint::bind_counter(Counter& counter, std::uint64_t flags) {
-  // Of an endpoint without one-sided operations these counts stay 0. With them, the target can't
+  // These counts stay 0 at an endpoint without one-sided operations. With them, the target can't
   // tell how often its memory was reached.
   constexpr std::uint64_t kAtTarget = FI_REMOTE_READ | FI_REMOTE_WRITE;
   if ((flags & kAtTarget) != 0 && has_one_sided()) return -FI_ENOSYS;

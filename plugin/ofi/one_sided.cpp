@@ -36,7 +36,7 @@ bool is_refusal(Status status) {
   return status == Status::access_denied || status == Status::stale_region;
 }
 
-// What stays as it is for all parts of a call.
+// Sets the fields that are the same in all parts of a call, and those of this part.
 void fill(Operation& operation, const OneSidedCall& call, const OneSidedPart& part) {
   operation.is_send = true;
   operation.act = call.act;

@@ -26,7 +26,7 @@ namespace hawser::ofi {
 class Endpoint;
 class OperationPool;
 
-// What an operation does to a peer's memory.
+// The kind of an operation: a message, or one of those on a peer's memory.
 enum class Act : std::uint8_t { message, write, read, atomic };
 
 struct Operation {
