@@ -94,6 +94,14 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(unexpected_messages, "messages that arrived before their receive")                        \
   X(messages_sent, "sends completed ok or truncated")                                         \
   X(messages_received, "receives completed ok or truncated")                                  \
+  X(writes_completed, "writes completed ok, their signals included")                          \
+  X(reads_completed, "reads completed ok")                                                    \
+  X(atomics_completed, "atomics completed ok")                                                \
+  X(writes_placed, "peers' writes of which every byte was placed")                            \
+  X(reads_answered, "peers' reads granted, each with one reply")                              \
+  X(atomics_executed, "peers' atomics and signals executed")                                  \
+  X(one_sided_repeats, "packets answered by the kept status of a one-sided operation")        \
+  X(one_sided_refused, "peers' one-sided operations refused, or ended by a withdrawal")       \
   X(handshakes_sent, "handshake packets sent")                                                \
   X(challenges_sent, "handshakes answered by a challenge to their sender's address")          \
   X(late_acknowledgements, "acknowledgements of paths that had been given up")                \
@@ -138,6 +146,8 @@ struct EndpointStats {
   std::uint64_t unexpected_bytes_held = 0;
   std::uint64_t messages_unmatched = 0;  // here or announced, without a receive; claimed ones too
   std::uint64_t messages_claimed = 0;
+  std::uint64_t regions_exposed = 0;  // withdrawn ones too, while a NIC reads from them
+  std::uint64_t replies_pending = 0;  // to peers' reads and fetching atomics
   std::uint64_t peers_awake = 0;
   std::uint64_t peers_at_rest = 0;  // known peers that are kept only as a record of their session
   std::uint64_t registrations = 0;  // of memory, by the program and by the cache

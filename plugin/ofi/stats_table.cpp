@@ -17,14 +17,20 @@ namespace {
 constexpr double kMega = 1e6;
 constexpr double kMicro = 1e3;
 
+std::string one_sided_text(const EndpointStats& stats) {
+  const std::uint64_t done =
+      stats.writes_completed + stats.reads_completed + stats.atomics_completed;
+  return done == 0 ? "" : std::to_string(done) + " one-sided operations, ";
+}
+
 std::string table_of(std::uint64_t endpoint_id, const hawser::Endpoint& endpoint) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(1);
   const EndpointStats stats = endpoint.stats();
   text << "hawser: process " << ::getpid() << ", endpoint " << endpoint_id << ": "
        << stats.messages_sent << " messages sent, " << stats.messages_received << " received, "
-       << stats.fragments_retransmitted << " fragments retransmitted, " << stats.paths_down
-       << " paths went down, " << stats.paths_returned << " came back\n";
+       << one_sided_text(stats) << stats.fragments_retransmitted << " fragments retransmitted, "
+       << stats.paths_down << " paths went down, " << stats.paths_returned << " came back\n";
   for (const NicStats& nic : endpoint.nic_stats()) {
     text << "hawser:   " << std::left << std::setw(24) << nic.name << std::right << std::setw(8)
          << to_string(nic.state) << std::setw(10) << static_cast<double>(nic.bytes_sent) / kMega

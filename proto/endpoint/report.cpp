@@ -16,6 +16,8 @@ EndpointStats Endpoint::stats() const {
   stats.sends_unreleased = owners_->outgoing.unreleased();
   stats.buffers_in_use = owners_->sender.buffers_in_use();
   stats.unexpected_bytes_held = owners_->incoming.bytes_held();
+  stats.regions_exposed = owners_->regions.size();
+  stats.replies_pending = owners_->outgoing.replies();
   stats.peers_awake = owners_->peers.awake();
   stats.peers_at_rest = owners_->peers.at_rest();
   auto& screened = stats.drops[static_cast<std::size_t>(DropReason::screened)];

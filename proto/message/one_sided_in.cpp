@@ -61,6 +61,7 @@ bool Incoming::is_fresh(Peer& peer, const wire::PacketView& packet, std::uint64_
     outbox_.add_status(peer, number, status_of_entry(*entry));
     outbox_.schedule_soon(peer);
     ++turn_.counters.duplicate_fragments;
+    ++turn_.counters.one_sided_repeats;
     reporter_.drop(DropReason::duplicate_fragment);
   } else if (messages_.at(*entry).one_sided != OneSided::none &&
              packet.type == wire::PacketType::write) {
@@ -82,6 +83,7 @@ void Incoming::settle(Peer& peer, std::uint64_t number, MessageStatus status) {
   const bool was_set =
       peer.receives.table.set(number, kFinishedEntry | static_cast<std::uint32_t>(status));
   HAWSER_ASSERT(was_set);
+  if (status != MessageStatus::delivered) ++turn_.counters.one_sided_refused;
   outbox_.add_status(peer, number, status);
   outbox_.schedule_soon(peer);
   turn_.progress();
@@ -131,8 +133,11 @@ MessageStatus Incoming::finish_write(Peer& peer, const wire::TargetPart& target,
       status = MessageStatus::region_withdrawn;
     } else if (!word.placement->execute(word.at, operation_of(*signal), before)) {
       status = MessageStatus::unsupported;
+    } else {
+      ++turn_.counters.atomics_executed;
     }
   }
+  ++turn_.counters.writes_placed;
   if ((target.flags & wire::kTargetNotifies) != 0 && status == MessageStatus::delivered)
     notify(peer, target, Status::ok);
   return status;
@@ -148,6 +153,7 @@ void Incoming::on_read(Peer& peer, const wire::PacketView& packet) {
   if (!may_settle(peer, number)) return;
   const Reach reach = regions_.check(claimed_by(*packet.target), RegionAccess::read);
   if (!reach.is_granted()) return settle(peer, number, reach.denial);
+  ++turn_.counters.reads_answered;
   OneSidedSend& reply = sends_.make_reply(peer, packet.target->note, packet.target->length());
   settle(peer, number, MessageStatus::delivered);
   sends_.start_reply(peer, reply, reach.at, reach.region);
@@ -165,6 +171,7 @@ void Incoming::on_atomic(Peer& peer, const wire::PacketView& packet) {
   std::uint64_t before = 0;
   reach.placement->make_visible();  // writes that were placed before
   const bool done = reach.placement->execute(reach.at, operation_of(*packet.operands), before);
+  if (done) ++turn_.counters.atomics_executed;
   settle(peer, number, done ? MessageStatus::delivered : MessageStatus::unsupported);
   if (!fetches || !done) return;
   OneSidedSend& reply = sends_.make_reply(peer, packet.target->note, packet.operands->width);

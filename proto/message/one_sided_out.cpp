@@ -336,7 +336,17 @@ void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released)
   completion.outcome_unknown = (ends_session(message.result) && has_left) ||
                                (message.result != Status::ok && operation.follows_placed);
   completion.executed = message.result == Status::ok;
+  if (completion.status == Status::ok) count_completed(completion.kind);
   turn_.complete(completion);
+}
+
+void Outgoing::count_completed(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::write: ++turn_.counters.writes_completed; break;
+    case OperationKind::read: ++turn_.counters.reads_completed; break;
+    case OperationKind::atomic: ++turn_.counters.atomics_completed; break;
+    default: break;
+  }
 }
 
 void Outgoing::end_fetches(Peer& peer, Status status) {

@@ -84,6 +84,8 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   [[nodiscard]] const Slab<OutgoingMessage>& all() const { return messages_; }
   // Finished sends that a NIC may still read from.
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
+  // To peers' reads and fetching atomics, not released yet.
+  [[nodiscard]] std::uint32_t replies() const { return replies_; }
   // Of a message, what this end may send without a grant.
   [[nodiscard]] std::uint64_t unscheduled_bytes() const { return unscheduled_bytes_; }
 
@@ -242,6 +244,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void leave_fetches(Peer& peer, OneSidedSend& operation);
   void apply_one_sided_status(OutgoingMessage& message, wire::MessageStatus status);
   void complete_one_sided(const OutgoingMessage& message, bool released);
+  void count_completed(OperationKind kind);
   void free_one_sided(OutgoingMessage& message);
   void advance_floor(Peer& peer);
   void apply_statuses(Peer& peer, const wire::StatusView& view, std::uint64_t left);

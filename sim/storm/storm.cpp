@@ -40,6 +40,7 @@ void check_quiet(World& world, Oracle& oracle) {
     if (stats.sends_unreleased != 0) oracle.accuse("sends are not released" + at);
     if (stats.unexpected_bytes_held != 0) oracle.accuse("the store of messages leaks" + at);
     if (stats.messages_claimed != 0) oracle.accuse("claims are left" + at);
+    if (stats.replies_pending != 0) oracle.accuse("replies are left" + at);
     if (stats.packets_in_flight != 0) oracle.accuse("packets are in flight" + at);
     if (world.host(i).buffers_in_use() != 0) oracle.accuse("packet buffers are lost" + at);
     if (world.host(i).wants_turn() != proto::kNever) oracle.accuse("a timer is armed" + at);

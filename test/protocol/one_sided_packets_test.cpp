@@ -48,6 +48,14 @@ TEST_CASE("one_sided_packets__each_packet_twice_executes_once", "[O14][O15]") {
   }
   Completion notices[2];
   CHECK(at.endpoint().poll_notices(notices) == 1);
+  const EndpointStats stats = at.endpoint().stats();
+  CHECK(stats.writes_placed == 1);
+  CHECK(stats.reads_answered == 1);
+  CHECK(stats.atomics_executed == 3);  // the signal is one
+  CHECK(stats.one_sided_repeats == 4);
+  CHECK(stats.one_sided_refused == 0);
+  CHECK(stats.regions_exposed == 1);
+  CHECK(stats.replies_pending == 2);
   at.scene.peer.floor = 4;
   at.add(4, at.target(0, 8), 100);
   at.add(2, at.target(0, 8), 1000);

@@ -12,6 +12,8 @@ from run_harness import IMPATIENT, RUNNING, all_ranks, check_failure, check_livi
 WORKLOADS = {"put": 64, "get": 64, "atomics": 16, "moe-dispatch": 4096}
 KINDS = {"put": {"write"}, "get": {"read"}, "moe-dispatch": {"write"},
          "atomics": {"fetching_add", "plain_add", "compare_and_swap"}}
+COUNTERS = {"put": ("writes_completed", "writes_placed"), "get": ("reads_completed", "reads_answered"),
+            "moe-dispatch": ("writes_completed", "writes_placed"), "atomics": ("atomics_completed", "atomics_executed")}
 TASKS = {"put": {"put": 4}, "get": {"get": 4}, "atomics": {"atomics": 2}, "moe-dispatch": {"dispatch": 64, "combine": 64}}
 
 
@@ -31,6 +33,8 @@ def check_operations(workload, output, report, steps=2):
     for row in report["collectives"]:
         tasks[row["operation"]] = tasks.get(row["operation"], 0) + row["n"]
     check(tasks == {name: n * steps for name, n in TASKS[workload].items()}, f"{tasks}\n{output}")
+    counters = report["counters"]
+    check(all(counters[name] > 0 for name in COUNTERS[workload]), f"{counters}\n{output}")
 
 
 @case(gate=True)

@@ -31,6 +31,13 @@ std::vector<std::uint32_t> faults_of(const RunOptions& options, std::uint32_t ra
   return faults;
 }
 
+// Grows whenever anything of the rank's traffic makes progress.
+std::uint64_t movement(const EndpointStats& stats) {
+  return stats.data_bytes_received + stats.messages_sent + stats.messages_received +
+         stats.writes_completed + stats.reads_completed + stats.atomics_completed +
+         stats.atomics_executed;
+}
+
 }  // namespace
 
 std::vector<NicSample> sample_nics(const Endpoint& endpoint) {
@@ -80,7 +87,7 @@ void Monitor::begin_task(std::uint64_t now, double begin, double end, std::uint6
   expected_bytes_ = std::max<std::uint64_t>(receive_bytes, 1);
   bytes_at_begin_ = stats.data_bytes_received;
   last_tick_ns_ = last_moved_ns_ = now;
-  moved_ = stats.data_bytes_received + stats.messages_sent + stats.messages_received;
+  moved_ = movement(stats);
   longest_gap_ns_ = 0;
 }
 
@@ -113,8 +120,7 @@ void Monitor::tick(std::uint64_t now) {
 
 void Monitor::watch_for_stalls(std::uint64_t now, const EndpointStats& stats) {
   longest_gap_ns_ = std::max(longest_gap_ns_, now - last_tick_ns_);
-  const std::uint64_t moved =
-      stats.data_bytes_received + stats.messages_sent + stats.messages_received;
+  const std::uint64_t moved = movement(stats);
   if (moved == moved_) return;
   moved_ = moved;
   end_stall(now);
