@@ -184,6 +184,21 @@ void EndpointBody::add_fault_layer(std::unique_ptr<proto::Nic> driver,
   nics_.push_back(std::move(fault));
 }
 
+Status EndpointBody::send_pieces(Time now, const proto::SendRequest& request) {
+  const auto pieces = std::span(request.pieces->pieces).first(request.pieces->count);
+  const bool is_host_memory = std::ranges::all_of(pieces, [&](const SendPiece& piece) {
+    return memory_->registrations().place_of(piece.data, piece.bytes) ==
+           Registrations::Place::elsewhere;
+  });
+  if (!is_host_memory) return Status::invalid_argument;
+  const Status status = protocol_->send(now, request);
+  if (status != Status::ok) return status;
+  for (const SendPiece& piece : pieces) {
+    memory_->send(static_cast<const std::byte*>(piece.data), piece.bytes);
+  }
+  return Status::ok;
+}
+
 Status EndpointBody::write(Time now, OperationId operation, const WriteRequest& request) {
   using Place = Registrations::Place;
   const Place place = memory_->registrations().place_of(request.data, request.bytes);

@@ -39,9 +39,10 @@ class EndpointBody {
   [[nodiscard]] const Tunables& tunables() const { return tunables_; }
 
   // As the protocol's send. The cache may register the memory for the next send. Also returns
-  // invalid_argument if only a part of the memory lies in a dma-buf.
+  // invalid_argument if only a part of the memory lies in a dma-buf, or any of a list's.
   [[nodiscard]] Status send(proto::Time now, const proto::SendRequest& request) {
     using Place = Registrations::Place;
+    if (request.pieces != nullptr) return send_pieces(now, request);
     const Place place = memory_->registrations().place_of(request.data, request.bytes);
     if (place == Place::torn) return Status::invalid_argument;
     proto::SendRequest asked = request;
@@ -86,6 +87,7 @@ class EndpointBody {
   [[nodiscard]] std::vector<Verdict> verdicts() const;
 
  private:
+  [[nodiscard]] Status send_pieces(proto::Time now, const proto::SendRequest& request);
   void open_nic(const NicSpec& spec, const EngineSettings& settings);
   void add_fault_layer(std::unique_ptr<proto::Nic> driver, const EngineSettings& settings);
   void apply_posted_faults();

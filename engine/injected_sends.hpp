@@ -16,6 +16,7 @@
 #include "engine/driver/aligned_memory.hpp"
 #include "hawser/status.hpp"
 #include "hawser/types.hpp"
+#include "proto/endpoint.hpp"
 
 namespace hawser::engine {
 
@@ -26,14 +27,24 @@ class InjectedSends {
         is_injected_(max_operations, 0),
         copies_(allocate_aligned(max_operations * most_bytes)) {}
 
-  [[nodiscard]] std::uint32_t most_bytes() const { return most_bytes_; }
+  [[nodiscard]] bool takes(const SendRequest& request) const {
+    return bytes_of(request) <= most_bytes_;
+  }
 
-  // Copies up to most_bytes; returns the copy, which stays until the operation's next use.
-  const std::byte* copy(std::uint32_t index, const void* data, std::size_t bytes) {
+  // Copies a message that `takes` allows, and lets `asked` be of the copy, which stays until the
+  // operation's next use.
+  void copy(std::uint32_t index, const SendRequest& request, proto::SendRequest& asked) {
     std::byte* const to = copies_.get() + std::size_t{index} * most_bytes_;
-    if (bytes > 0) std::memcpy(to, data, bytes);
+    std::byte* end = to;
+    const auto append = [&](const void* data, std::uint64_t bytes) {
+      if (bytes > 0) std::memcpy(end, data, bytes);
+      end += bytes;
+    };
+    append(request.data, request.bytes);
+    for (const SendPiece& piece : request.pieces) append(piece.data, piece.bytes);
     is_injected_[index] = 1;
-    return to;
+    asked.data = to;
+    asked.bytes = static_cast<std::uint64_t>(end - to);
   }
   [[nodiscard]] bool holds(std::uint32_t index) const { return is_injected_[index] != 0; }
   void forget(std::uint32_t index) { is_injected_[index] = 0; }
@@ -44,6 +55,13 @@ class InjectedSends {
   }
 
  private:
+  // Of a valid request.
+  [[nodiscard]] static std::uint64_t bytes_of(const SendRequest& request) {
+    std::uint64_t bytes = request.bytes;
+    for (const SendPiece& piece : request.pieces) bytes += piece.bytes;
+    return bytes;
+  }
+
   std::uint32_t most_bytes_;
   std::vector<std::uint8_t> is_injected_;  // not bits: threads write neighbours
   AlignedMemory copies_;                   // the system backs only what was used

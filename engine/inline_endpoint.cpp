@@ -23,6 +23,7 @@ InlineEndpoint::InlineEndpoint(const EngineSettings& settings, const EndpointCon
       body_(settings, config),
       names_(settings.tunables.max_operations),
       injected_(settings.tunables.max_operations, config.inject_bytes),
+      lists_(settings.tunables.max_operations),
       waiting_(static_cast<std::uint32_t>(2 * settings.tunables.max_operations)),
       idle_(settings.tunables),
       loop_(sources_) {
@@ -66,21 +67,22 @@ Status InlineEndpoint::send(const SendRequest& request, OperationId& operation) 
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
   proto::SendRequest asked = to_protocol(request);
-  const Status status = post(asked.operation, [&](Time now) { return body_->send(now, asked); });
+  const Status status = post(asked.operation, [&](Time now) {
+    lists_.keep(asked, request.pieces);
+    return body_->send(now, asked);
+  });
   if (status == Status::ok) operation = asked.operation;
   return status;
 }
 
 Status InlineEndpoint::inject(const SendRequest& request) {
   if (is_closed()) return Status::endpoint_closed;
-  if (!is_valid(request) || request.bytes > injected_.most_bytes()) {
-    return Status::invalid_argument;
-  }
+  if (!is_valid(request) || !injected_.takes(request)) return Status::invalid_argument;
   proto::SendRequest asked = to_protocol(request);
   return post(asked.operation, [&](Time now) {
     if (asked.operation == kNoOperation) return body_->protocol().send(now, asked);
     const std::uint32_t index = index_of(asked.operation);
-    asked.data = injected_.copy(index, asked.data, asked.bytes);
+    injected_.copy(index, request, asked);
     const Status status = body_->protocol().send(now, asked);
     if (status != Status::ok) injected_.forget(index);
     return status;
@@ -90,7 +92,7 @@ Status InlineEndpoint::inject(const SendRequest& request) {
 Status InlineEndpoint::receive(const ReceiveRequest& request, OperationId& operation) {
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
-  return receive(to_protocol(request), operation);
+  return receive(to_protocol(request), request.pieces, operation);
 }
 
 Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
@@ -98,12 +100,15 @@ Status InlineEndpoint::receive_claimed(MessageId message, const ClaimedRequest& 
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
-  return receive(to_protocol(message, request), operation);
+  return receive(to_protocol(message, request), request.pieces, operation);
 }
 
-Status InlineEndpoint::receive(proto::ReceiveRequest request, OperationId& operation) {
-  const Status status =
-      post(request.operation, [&](Time now) { return body_->protocol().receive(now, request); });
+Status InlineEndpoint::receive(proto::ReceiveRequest request, std::span<const ReceivePiece> pieces,
+                               OperationId& operation) {
+  const Status status = post(request.operation, [&](Time now) {
+    lists_.keep(request, pieces);
+    return body_->protocol().receive(now, request);
+  });
   if (status == Status::ok) operation = request.operation;
   return status;
 }

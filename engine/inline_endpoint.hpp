@@ -24,6 +24,7 @@
 #include "engine/injected_sends.hpp"
 #include "engine/operation_names.hpp"
 #include "engine/own_process.hpp"
+#include "engine/piece_lists.hpp"
 #include "engine/poll_set.hpp"
 #include "hawser/engine.hpp"
 #include "proto/base/ring.hpp"
@@ -86,7 +87,8 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   template <class Request, class Submit>
   [[nodiscard]] Status post_one_sided(const Request& request, OperationId& operation,
                                       Submit submit);
-  [[nodiscard]] Status receive(proto::ReceiveRequest request, OperationId& operation);
+  [[nodiscard]] Status receive(proto::ReceiveRequest request, std::span<const ReceivePiece> pieces,
+                               OperationId& operation);
   [[nodiscard]] std::string complaint_about_fault(std::size_t nic,
                                                   std::string_view spec) const override {
     return body_->complaint_about_fault(nic, spec);
@@ -114,6 +116,7 @@ class InlineEndpoint final : public Endpoint, private FaultTarget {
   bool ignores_nics_ = false;
   OperationNames names_;
   InjectedSends injected_;
+  PieceLists lists_;
   proto::Ring<Completion> waiting_;  // polled without room; names are finished when handed out
   IdleClock idle_;
   Doorbell bell_;     // rung by other threads that post faults

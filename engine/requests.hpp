@@ -13,16 +13,32 @@ template <class Request>
   return owner_of(request.channel) == request.owner;
 }
 
+// Whether the request has one buffer, or a list of pieces, with at most so many bytes in all.
+template <class Request>
+[[nodiscard]] bool has_memory(const Request& request, std::uint64_t most_bytes) {
+  const auto is_there = [](const auto& place) { return place.data != nullptr || place.bytes == 0; };
+  if (request.pieces.empty()) return is_there(request) && request.bytes <= most_bytes;
+  if (request.data != nullptr || request.bytes > 0 || request.pieces.size() > kMostPieces) {
+    return false;
+  }
+  std::uint64_t left = most_bytes;
+  for (const auto& piece : request.pieces) {
+    if (!is_there(piece) || piece.bytes > left) return false;
+    left -= piece.bytes;
+  }
+  return true;
+}
+
 // Whether the request can be one, whatever the state of the endpoint.
 [[nodiscard]] inline bool is_valid(const SendRequest& request) {
-  return request.bytes <= kMaxMessageBytes && (request.data != nullptr || request.bytes == 0) &&
-         request.level <= Level::delivered && names_own_channel(request);
+  return has_memory(request, kMaxMessageBytes) && request.level <= Level::delivered &&
+         names_own_channel(request);
 }
 [[nodiscard]] inline bool is_valid(const ReceiveRequest& request) {
-  return (request.data != nullptr || request.bytes == 0) && names_own_channel(request);
+  return has_memory(request, ~std::uint64_t{0}) && names_own_channel(request);
 }
 [[nodiscard]] inline bool is_valid(const ClaimedRequest& request) {
-  return request.data != nullptr || request.bytes == 0;
+  return has_memory(request, ~std::uint64_t{0});
 }
 
 [[nodiscard]] inline proto::SendRequest to_protocol(const SendRequest& request) {

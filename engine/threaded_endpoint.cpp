@@ -39,6 +39,7 @@ ThreadedEndpoint::ThreadedEndpoint(const EngineSettings& settings, const Endpoin
       body_(settings, config),
       operations_(settings.tunables.max_operations),
       injected_(settings.tunables.max_operations, config.inject_bytes),
+      lists_(settings.tunables.max_operations),
       admission_(settings.tunables.max_peers, settings.tunables.max_messages_per_peer),
       commands_(settings.tunables.max_operations + kCallRoom, WordRing::Consumers::one),
       known_(std::make_unique<std::atomic<PeerId>[]>(settings.tunables.max_peers)),
@@ -115,6 +116,7 @@ Status ThreadedEndpoint::admit(const SendRequest& request, OperationSlot*& slot)
   if (status != Status::ok) return status;
   proto::SendRequest& asked = slot->request.emplace<proto::SendRequest>(to_protocol(request));
   asked.operation = name;
+  lists_.keep(asked, request.pieces);
   return Status::ok;
 }
 
@@ -126,11 +128,14 @@ Status ThreadedEndpoint::send(const SendRequest& request, OperationId& operation
 }
 
 Status ThreadedEndpoint::inject(const SendRequest& request) {
-  if (request.bytes > injected_.most_bytes() && !is_closed()) return Status::invalid_argument;
+  if (!is_closed() && is_valid(request) && !injected_.takes(request)) {
+    return Status::invalid_argument;
+  }
   OperationSlot* slot = nullptr;
   if (const Status status = admit(request, slot); status != Status::ok) return status;
   auto& asked = std::get<proto::SendRequest>(slot->request);
-  asked.data = injected_.copy(index_of(asked.operation), asked.data, asked.bytes);
+  injected_.copy(index_of(asked.operation), request, asked);
+  asked.pieces = nullptr;
   return post(asked.operation);
 }
 
@@ -138,7 +143,7 @@ Status ThreadedEndpoint::receive(const ReceiveRequest& request, OperationId& ope
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
   if (request.peer != kAnyPeer && !is_known(request.peer)) return Status::unknown_peer;
-  return post(to_protocol(request), operation);
+  return post(to_protocol(request), request.pieces, operation);
 }
 
 Status ThreadedEndpoint::receive_claimed(MessageId message, const ClaimedRequest& request,
@@ -146,12 +151,14 @@ Status ThreadedEndpoint::receive_claimed(MessageId message, const ClaimedRequest
   if (is_closed()) return Status::endpoint_closed;
   if (!is_valid(request)) return Status::invalid_argument;
   if (message == kNoMessage) return Status::unknown_operation;
-  return post(to_protocol(message, request), operation);
+  return post(to_protocol(message, request), request.pieces, operation);
 }
 
-Status ThreadedEndpoint::post(proto::ReceiveRequest request, OperationId& operation) {
+Status ThreadedEndpoint::post(proto::ReceiveRequest request, std::span<const ReceivePiece> pieces,
+                              OperationId& operation) {
   OperationSlot* const slot = operations_.take(request.operation);
   if (slot == nullptr) return Status::again;
+  lists_.keep(request, pieces);
   slot->request = request;
   operation = request.operation;
   return post(operation);

@@ -30,6 +30,7 @@
 #include "engine/injected_sends.hpp"
 #include "engine/operation_table.hpp"
 #include "engine/own_process.hpp"
+#include "engine/piece_lists.hpp"
 #include "engine/send_admission.hpp"
 #include "engine/waiting_sends.hpp"
 #include "engine/word_ring.hpp"
@@ -109,7 +110,8 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
   template <class Request>
   [[nodiscard]] Status post_one_sided(const Request& request, OperationId& operation);
   [[nodiscard]] Status post(OperationId operation);
-  [[nodiscard]] Status post(proto::ReceiveRequest request, OperationId& operation);
+  [[nodiscard]] Status post(proto::ReceiveRequest request, std::span<const ReceivePiece> pieces,
+                            OperationId& operation);
   // True for the caller if the endpoint is closing, or belongs to another process.
   [[nodiscard]] bool is_closed() const {
     return closing_.load(std::memory_order_relaxed) || !body_.is_here();
@@ -159,6 +161,7 @@ class ThreadedEndpoint final : public Endpoint, private FaultTarget, private Ser
 
   OperationTable operations_;
   InjectedSends injected_;
+  PieceLists lists_;
   SendAdmission admission_;
   mutable WordRing commands_;
   std::unique_ptr<std::atomic<PeerId>[]> known_;  // the peer at each place

@@ -18,6 +18,7 @@
 #include "hawser/trace.hpp"
 #include "hawser/types.hpp"
 #include "proto/base/mechanisms.hpp"
+#include "proto/base/pieces.hpp"
 #include "proto/base/time.hpp"
 #include "proto/nic.hpp"
 #include "proto/options.hpp"
@@ -47,6 +48,7 @@ struct SendRequest {
   std::uint64_t bytes = 0;
   SendOptions options{};
   bool readable = true;  // false: the bytes are in a device's memory, which only NICs may read
+  GatherList* pieces = nullptr;  // of all `bytes`, instead of `data`; stays until the release
 };
 
 struct ReceiveRequest {
@@ -58,7 +60,8 @@ struct ReceiveRequest {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
   ReceiveOptions options{};
-  MessageId claimed = kNoMessage;  // takes this message; peer, channel, tag, mask mean nothing
+  MessageId claimed = kNoMessage;       // takes this message; peer, channel, tag, mask mean nothing
+  const ScatterList* pieces = nullptr;  // for all `bytes`, instead of `data`; stays until the end
 };
 
 // The report of a turn.

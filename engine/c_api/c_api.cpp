@@ -13,13 +13,13 @@
 #include "hawser/faults.hpp"
 
 template <>
-constexpr std::size_t hawser::c_api::kFirstSize<hawser_send_request> = 72;
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_send_request> = 88;
 template <>
-constexpr std::size_t hawser::c_api::kFirstSize<hawser_receive_request> = 72;
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_receive_request> = 88;
 template <>
 constexpr std::size_t hawser::c_api::kFirstSize<hawser_probe_request> = 32;
 template <>
-constexpr std::size_t hawser::c_api::kFirstSize<hawser_claimed_request> = 48;
+constexpr std::size_t hawser::c_api::kFirstSize<hawser_claimed_request> = 64;
 template <>
 constexpr std::size_t hawser::c_api::kFirstSize<hawser_dmabuf_range> = 40;
 
@@ -76,11 +76,12 @@ static_assert(static_cast<std::uint32_t>(hawser::kAnyPeer) == HAWSER_ANY_PEER &&
               static_cast<std::uint64_t>(hawser::kNoOperation) == HAWSER_NO_OPERATION &&
               static_cast<std::uint64_t>(hawser::kNoMessage) == HAWSER_NO_MESSAGE &&
               static_cast<std::uint64_t>(hawser::kNoRegistration) == HAWSER_NO_REGISTRATION &&
-              hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES);
+              hawser::kMaxMessageBytes == HAWSER_MAX_MESSAGE_BYTES &&
+              hawser::kMostPieces == HAWSER_MOST_PIECES);
 // The sizes are part of the ABI.
 static_assert(sizeof(hawser_completion) == 72 && sizeof(hawser_envelope) == 32);
-static_assert(sizeof(hawser_send_request) == 72 && sizeof(hawser_receive_request) == 72 &&
-              sizeof(hawser_probe_request) == 32 && sizeof(hawser_claimed_request) == 48 &&
+static_assert(sizeof(hawser_send_request) == 88 && sizeof(hawser_receive_request) == 88 &&
+              sizeof(hawser_probe_request) == 32 && sizeof(hawser_claimed_request) == 64 &&
               sizeof(hawser_dmabuf_range) == 40);
 
 hawser::Hint hint_of(const hawser_hint& hint) {
@@ -92,9 +93,27 @@ hawser::Hint hint_of(const hawser_hint& hint) {
           .priority = hint.priority};
 }
 
+using SendPieces = std::array<hawser::SendPiece, hawser::kMostPieces>;
+using ReceivePieces = std::array<hawser::ReceivePiece, hawser::kMostPieces>;
+
+// Copies the list of a request into `room`, which `pieces` then shows. False: it is too long, or
+// missing.
+template <class Taken, class Piece>
+bool take_pieces(const Taken& taken, std::array<Piece, hawser::kMostPieces>& room,
+                 std::span<const Piece>& pieces) {
+  if (taken.piece_count > room.size() || (taken.pieces == nullptr && taken.piece_count > 0)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < taken.piece_count; ++i) {
+    room[i] = {taken.pieces[i].data, taken.pieces[i].bytes};
+  }
+  pieces = std::span(room).first(taken.piece_count);
+  return true;
+}
+
 // Each turns a request into that of the C++ API. Returns false if the request is missing, or is of
 // a size or has a value that is unknown here.
-bool convert(const hawser_send_request* given, hawser::SendRequest& request) {
+bool convert(const hawser_send_request* given, hawser::SendRequest& request, SendPieces& room) {
   hawser_send_request taken;
   if (given == nullptr || !take(given, taken) || taken.level > HAWSER_DELIVERED) return false;
   request = {.peer = hawser::PeerId{taken.peer},
@@ -107,10 +126,11 @@ bool convert(const hawser_send_request* given, hawser::SendRequest& request) {
              .user_data = taken.user_data,
              .hint = hint_of(taken.hint),
              .owner = static_cast<hawser::ChannelOwner>(taken.owner)};
-  return true;
+  return take_pieces(taken, room, request.pieces);
 }
 
-bool convert(const hawser_receive_request* given, hawser::ReceiveRequest& request) {
+bool convert(const hawser_receive_request* given, hawser::ReceiveRequest& request,
+             ReceivePieces& room) {
   hawser_receive_request taken;
   if (given == nullptr || !take(given, taken)) return false;
   request = {.peer = hawser::PeerId{taken.peer},
@@ -122,7 +142,7 @@ bool convert(const hawser_receive_request* given, hawser::ReceiveRequest& reques
              .user_data = taken.user_data,
              .hint = hint_of(taken.hint),
              .owner = static_cast<hawser::ChannelOwner>(taken.owner)};
-  return true;
+  return take_pieces(taken, room, request.pieces);
 }
 
 bool convert(const hawser_probe_request* given, hawser::ProbeRequest& request) {
@@ -136,14 +156,15 @@ bool convert(const hawser_probe_request* given, hawser::ProbeRequest& request) {
   return true;
 }
 
-bool convert(const hawser_claimed_request* given, hawser::ClaimedRequest& request) {
+bool convert(const hawser_claimed_request* given, hawser::ClaimedRequest& request,
+             ReceivePieces& room) {
   hawser_claimed_request taken;
   if (given == nullptr || !take(given, taken)) return false;
   request = {.data = taken.data,
              .bytes = taken.bytes,
              .user_data = taken.user_data,
              .hint = hint_of(taken.hint)};
-  return true;
+  return take_pieces(taken, room, request.pieces);
 }
 
 hawser_completion completion_of(const hawser::Completion& from) {
@@ -326,7 +347,8 @@ void hawser_close(hawser_endpoint* endpoint) { endpoint->endpoint->close(); }
 hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* request,
                           hawser_operation* operation) {
   hawser::SendRequest asked;
-  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
+  SendPieces pieces;
+  if (!convert(request, asked, pieces)) return HAWSER_INVALID_ARGUMENT;
   hawser::OperationId named = hawser::kNoOperation;
   const Status status = endpoint->endpoint->send(asked, named);
   if (status == Status::ok) *operation = static_cast<hawser_operation>(named);
@@ -335,14 +357,16 @@ hawser_status hawser_send(hawser_endpoint* endpoint, const hawser_send_request* 
 
 hawser_status hawser_inject(hawser_endpoint* endpoint, const hawser_send_request* request) {
   hawser::SendRequest asked;
-  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
+  SendPieces pieces;
+  if (!convert(request, asked, pieces)) return HAWSER_INVALID_ARGUMENT;
   return code(endpoint->endpoint->inject(asked));
 }
 
 hawser_status hawser_receive(hawser_endpoint* endpoint, const hawser_receive_request* request,
                              hawser_operation* operation) {
   hawser::ReceiveRequest asked;
-  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
+  ReceivePieces pieces;
+  if (!convert(request, asked, pieces)) return HAWSER_INVALID_ARGUMENT;
   hawser::OperationId named = hawser::kNoOperation;
   const Status status = endpoint->endpoint->receive(asked, named);
   if (status == Status::ok) *operation = static_cast<hawser_operation>(named);
@@ -377,7 +401,8 @@ hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message m
                                      const hawser_claimed_request* request,
                                      hawser_operation* operation) {
   hawser::ClaimedRequest asked;
-  if (!convert(request, asked)) return HAWSER_INVALID_ARGUMENT;
+  ReceivePieces pieces;
+  if (!convert(request, asked, pieces)) return HAWSER_INVALID_ARGUMENT;
   hawser::OperationId named = hawser::kNoOperation;
   const Status status =
       endpoint->endpoint->receive_claimed(hawser::MessageId{message}, asked, named);

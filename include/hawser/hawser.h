@@ -6,7 +6,8 @@
  * and of a completion means. Enumerators have the same numbers. Nothing throws.
  *
  * Pointers must not be NULL, except where a comment allows it, and except for 0 bytes or elements.
- * Results are written only with HAWSER_OK, `error` and `why` only with another status.
+ * Results are written only with HAWSER_OK. `error` and `why`, if not NULL, get a sentence with any
+ * other status, cut to their room with its terminating 0.
  *
  * Versions. A program passes the HAWSER_ABI_VERSION that it was compiled with to
  * hawser_engine_create, which refuses a version that this library does not offer. Within a version,
@@ -14,10 +15,9 @@
  * fields beyond it are 0. A struct_size of 0, or above the library's own, is
  * HAWSER_INVALID_ARGUMENT. Structs that the library fills in never change.
  *
- * Cancellation (pthread_cancel). hawser_wait is a cancellation point at its start and where it
- * blocks: the cancelled thread ends without having taken a completion, and other threads can go on
- * using the endpoint. No other function is one: they hold cancellation off until they have
- * returned. A thread whose cancellation type is asynchronous must not call any function here, as
+ * Cancellation (pthread_cancel). Only hawser_wait is a cancellation point, at its start and where
+ * it blocks: the cancelled thread ends without a completion, and others can go on using the
+ * endpoint. A thread whose cancellation type is asynchronous must not call any function here, as
  * with nearly all of POSIX.
  *
  * Stacks. docs/api.md has a table of the stack that the functions need.
@@ -50,6 +50,7 @@ typedef uint64_t hawser_region; /* exposed memory */
 #define HAWSER_NO_REGISTRATION UINT64_MAX
 #define HAWSER_NO_REGION UINT64_MAX
 #define HAWSER_MAX_MESSAGE_BYTES ((UINT64_C(1) << 40) - 1)
+#define HAWSER_MOST_PIECES 8u /* of a message */
 #define HAWSER_MAX_ADDRESS_BYTES 2048u
 
 typedef uint8_t hawser_status;
@@ -135,6 +136,11 @@ enum {
  *                                  .data = data, .bytes = bytes};
  *   status = hawser_send(endpoint, &request, &operation);
  */
+typedef struct hawser_piece {
+  void* data;
+  uint64_t bytes;
+} hawser_piece;
+
 typedef struct hawser_send_request {
   size_t struct_size;
   const void* data;
@@ -147,7 +153,9 @@ typedef struct hawser_send_request {
   uint16_t channel;
   hawser_level level; /* any other value than the two is HAWSER_INVALID_ARGUMENT */
   hawser_channel_owner owner;
-  uint8_t reserved[4]; /* 0 */
+  uint8_t reserved[4];        /* 0 */
+  const hawser_piece* pieces; /* instead of `data` and `bytes`; the call copies the list */
+  size_t piece_count;         /* 0: there is no list */
 } hawser_send_request;
 
 typedef struct hawser_receive_request {
@@ -161,7 +169,9 @@ typedef struct hawser_receive_request {
   hawser_peer peer; /* or HAWSER_ANY_PEER */
   uint16_t channel;
   hawser_channel_owner owner;
-  uint8_t reserved[5]; /* 0 */
+  uint8_t reserved[5];        /* 0 */
+  const hawser_piece* pieces; /* as in hawser_send_request */
+  size_t piece_count;
 } hawser_receive_request;
 
 typedef struct hawser_probe_request {
@@ -180,7 +190,9 @@ typedef struct hawser_claimed_request {
   uint64_t bytes;
   uint64_t user_data;
   hawser_hint hint;
-  uint8_t reserved[4]; /* 0 */
+  uint8_t reserved[4];        /* 0 */
+  const hawser_piece* pieces; /* as in hawser_send_request */
+  size_t piece_count;
 } hawser_claimed_request;
 
 typedef uint8_t hawser_operation_kind;
@@ -243,9 +255,7 @@ typedef struct hawser_engine_config {
  *   HAWSER_UNSUPPORTED: this library does not offer that ABI version.
  *   HAWSER_INVALID_ARGUMENT: the configuration is wrong.
  *   HAWSER_AGAIN: memory is short.
- *   HAWSER_NIC_ERROR: any other failure.
- * On failure `error`, if not NULL, gets a sentence that says what is wrong, cut to error_bytes with
- * its terminating 0. */
+ *   HAWSER_NIC_ERROR: any other failure. */
 hawser_status hawser_engine_create(uint32_t abi_version, const hawser_engine_config* config,
                                    hawser_engine** engine, char* error, size_t error_bytes);
 void hawser_engine_destroy(hawser_engine* engine);
@@ -255,8 +265,7 @@ hawser_status hawser_engine_inject_fault(hawser_engine* engine, size_t nic, cons
 /* Checks the words of `spec` against docs/faults.md. It needs no engine, and therefore accepts a
  * word that a particular NIC can't do.
  *   HAWSER_OK: all words are right.
- *   HAWSER_INVALID_ARGUMENT: `error`, if not NULL, gets a sentence about the first wrong word, cut
- *   to error_bytes with its terminating 0. */
+ *   HAWSER_INVALID_ARGUMENT: `error` is about the first wrong word. */
 hawser_status hawser_check_faults(const char* spec, char* error, size_t error_bytes);
 
 /* Reads row `i` of the table of tunables. Returns 0 if there is no such row. The strings are
@@ -396,15 +405,13 @@ hawser_status hawser_receive_claimed(hawser_endpoint* endpoint, hawser_message m
                                      hawser_operation* operation);
 hawser_status hawser_put_back(hawser_endpoint* endpoint, hawser_message message);
 hawser_status hawser_cancel(hawser_endpoint* endpoint, hawser_operation operation);
-
 void hawser_flush(hawser_endpoint* endpoint);
 size_t hawser_poll(hawser_endpoint* endpoint, hawser_completion* completions, size_t count);
 size_t hawser_wait(hawser_endpoint* endpoint, hawser_completion* completions, size_t count,
                    uint64_t timeout_ns);
 int hawser_fd(const hawser_endpoint* endpoint);
 
-/* ---- registration of memory (docs/registration.md); `why`, if not NULL, gets a sentence that says
- * what to do when a call fails, cut to why_bytes with its terminating 0 ---- */
+/* ---- registration of memory (docs/registration.md); `why` says what to do ---- */
 
 /* A part of another device's memory: hawser::DmabufRange. Set `fd` always: 0 is a descriptor. */
 typedef struct hawser_dmabuf_range {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,20 @@ struct Hint {
   std::uint8_t priority = 0;  // higher goes first among messages to one peer; 0 is ordinary
 };
 
+// A message may lie in several places: in up to kMostPieces pieces, which make it up in the order
+// of the list. Pieces of 0 bytes are allowed. All must be memory that the processor can access, and
+// no dma-buf. The call copies the list, so only the pieces themselves must stay until the operation
+// has completed.
+struct SendPiece {
+  const void* data = nullptr;  // may be null if bytes = 0
+  std::uint64_t bytes = 0;
+};
+struct ReceivePiece {
+  void* data = nullptr;  // may be null if bytes = 0
+  std::uint64_t bytes = 0;
+};
+inline constexpr std::size_t kMostPieces = 8;
+
 // A message to send.
 //
 //   endpoint->send({.peer = peer, .channel = 1, .tag = 42, .data = data, .bytes = n}, operation);
@@ -111,6 +126,7 @@ struct SendRequest {
   std::uint64_t user_data = 0;  // returned in this side's completion, not sent
   Hint hint{};
   ChannelOwner owner = ChannelOwner::application;
+  std::span<const SendPiece> pieces{};  // instead of `data` and `bytes`, which then must be 0
 };
 
 // A buffer for one message: the oldest one that comes from `peer`, has this channel, and agrees
@@ -125,6 +141,7 @@ struct ReceiveRequest {
   std::uint64_t user_data = 0;  // returned in the completion
   Hint hint{};                  // used where the message itself carries none
   ChannelOwner owner = ChannelOwner::application;
+  std::span<const ReceivePiece> pieces{};  // instead of `data` and `bytes`, which then must be 0
 };
 
 // `probe` and `claim` look for a message by these fields. They mean the same as in ReceiveRequest.
@@ -142,6 +159,7 @@ struct ClaimedRequest {
   std::uint64_t bytes = 0;
   std::uint64_t user_data = 0;
   Hint hint{};
+  std::span<const ReceivePiece> pieces{};
 };
 
 enum class OperationKind : std::uint8_t {

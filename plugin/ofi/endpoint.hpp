@@ -21,6 +21,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,8 @@ struct SendCall {
   std::uint64_t flags = 0;  // FI_REMOTE_CQ_DATA: send `remote_data` along
   std::uint64_t remote_data = 0;
   void* op_context = nullptr;
-  bool is_silent = false;  // fi_inject: no entry, no context
+  bool is_silent = false;            // fi_inject: no entry, no context
+  std::span<const iovec> vectors{};  // instead of `data`, for all bytes
 };
 
 struct ReceiveCall {
@@ -71,6 +73,7 @@ struct ReceiveCall {
   std::uint64_t ignore = 0;
   std::uint64_t flags = 0;
   void* op_context = nullptr;
+  std::span<const iovec> vectors{};  // instead of `data`, for all bytes
 };
 
 // True if one of the receives takes such a message.
@@ -208,6 +211,7 @@ class Endpoint : public fid_ep {
   ssize_t place_receive_locked(Operation& operation);
   ssize_t peek_locked(const ReceiveCall& call, Route route);
   ssize_t receive_claimed_locked(const ReceiveCall& call);
+  [[nodiscard]] Status take_claimed_locked(MessageId message, Operation& receive);
   ssize_t discard_locked(Operation& operation, MessageId message);
 
   void progress_locked();

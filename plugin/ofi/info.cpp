@@ -59,7 +59,7 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   const std::size_t least =
       config.tunables_set.contains("max_operations") ? config.tunables.max_operations : 0;
   tx.size = std::max(kSendOperations, least);
-  tx.iov_limit = 1;
+  tx.iov_limit = kMostPieces;
   tx.rma_iov_limit = (info.caps & kOneSidedCaps) != 0 ? kVectors : 0;
   fi_rx_attr& rx = *info.rx_attr;
   rx.caps = info.caps & (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV |
@@ -69,7 +69,7 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
   if (is_inline) preferred.prefer("unexpected_bytes", kInlineUnexpectedBytes);
   rx.total_buffered_recv = preferred.tunables.unexpected_bytes;
   rx.size = std::max(is_inline ? kReceiveOperations : kThreadReceiveOperations, least);
-  rx.iov_limit = 1;
+  rx.iov_limit = kMostPieces;
   if (hints != nullptr && hints->tx_attr != nullptr) {
     tx.op_flags = hints->tx_attr->op_flags;
     take_hint(tx.size, hints->tx_attr->size);

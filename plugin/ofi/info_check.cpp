@@ -37,7 +37,7 @@ const char* about(const fi_tx_attr& asked) {
   if (asked.comp_order != 0) return "ordered completions";
   if (asked.inject_size > kInjectBytes) return "inject_size";
   if (asked.size > kMostOperations) return "tx_attr.size";
-  if (asked.iov_limit > 1) return "more than one iovec";
+  if (asked.iov_limit > kMostPieces) return "iov_limit";
   if (asked.rma_iov_limit > kVectors) return "rma_iov_limit";
   return nullptr;
 }
@@ -48,7 +48,7 @@ const char* about(const fi_rx_attr& asked) {
   if (!within(asked.msg_order, FI_ORDER_SAS)) return "rx_attr.msg_order beyond FI_ORDER_SAS";
   if (asked.comp_order != 0) return "ordered completions";
   if (asked.size > kMostOperations) return "rx_attr.size";
-  if (asked.iov_limit > 1) return "more than one iovec";
+  if (asked.iov_limit > kMostPieces) return "iov_limit";
   return nullptr;
 }
 

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <rdma/fi_endpoint.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -77,6 +79,9 @@ struct Operation {
   bool is_fenced = false;       // also of a send: waits for all before it to its peer
   Operation* parts = nullptr;   // linked by `next`: those that have not begun
   std::uint64_t secret = 0;     // of the region's key that was used
+  // Of a message in several places (vectors.hpp): `buffer` is then null.
+  std::uint32_t vector_count = 0;
+  std::array<iovec, kMostPieces> vectors;  // not made before they are used
 };
 
 // take and give require the endpoint's lock. give_later may be called from any thread. The pool

@@ -7,6 +7,7 @@
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/finished.hpp"
 #include "plugin/ofi/info.hpp"
+#include "plugin/ofi/vectors.hpp"
 
 namespace hawser::ofi {
 namespace {
@@ -25,6 +26,8 @@ ssize_t Endpoint::receive(const ReceiveCall& call) {
     return -FI_EINVAL;
   }
   if ((call.flags & FI_DISCARD) != 0 && (call.flags & (FI_PEEK | FI_CLAIM)) == 0) return -FI_EINVAL;
+  // Messages lie one behind the other in such a buffer.
+  if ((call.flags & FI_MULTI_RECV) != 0 && !call.vectors.empty()) return -FI_EINVAL;
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
   return receive_locked(call);
@@ -68,6 +71,7 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
   operation->address = call.from;
   operation->flags = FI_RECV | (call.channel == kTaggedChannel ? FI_TAGGED : FI_MSG);
   operation->buffer = static_cast<std::byte*>(call.data);
+  keep_vectors(*operation, call.vectors);
   operation->length = call.bytes;
   operation->tag = call.tag;
   operation->ignore = call.ignore;
@@ -79,15 +83,17 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
 ssize_t Endpoint::post_locked(Operation& operation) {
   if (posted_ >= most_posted_) return -FI_EAGAIN;
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
+  const PiecesOf<ReceivePiece> pieces(operation);
   const auto receive = [&] {
     return endpoint_->receive({.peer = operation.peer,
                                .channel = is_tagged ? kTaggedChannel : kUntaggedChannel,
                                .tag = operation.tag,
                                .ignore = is_tagged ? operation.ignore : kAnyTag,
                                .data = operation.buffer,
-                               .bytes = operation.length,
+                               .bytes = pieces.bytes(operation),
                                .user_data = reinterpret_cast<std::uintptr_t>(&operation),
-                               .owner = ChannelOwner::adapter},
+                               .owner = ChannelOwner::adapter,
+                               .pieces = pieces.list()},
                               operation.id);
   };
   Status status = receive();
@@ -181,17 +187,23 @@ ssize_t Endpoint::receive_claimed_locked(const ReceiveCall& call) {
     fill_from_locked(*operation, claim->envelope);
     answer = discard_locked(*operation, claim->message);
   } else {
-    answer = answer_of(
-        endpoint_->receive_claimed(claim->message,
-                                   {.data = operation->buffer,
-                                    .bytes = operation->length,
-                                    .user_data = reinterpret_cast<std::uintptr_t>(operation)},
-                                   operation->id));
+    answer = answer_of(take_claimed_locked(claim->message, *operation));
     if (answer != 0) receives_.give(*operation);
   }
   // -FI_EAGAIN leaves the claim. Any other failure means that Hawser no longer has the message.
   if (answer != -FI_EAGAIN) claims_.erase(claim);
   return answer;
+}
+
+// Receives a claimed message into the memory of the receive.
+Status Endpoint::take_claimed_locked(MessageId message, Operation& receive) {
+  const PiecesOf<ReceivePiece> pieces(receive);
+  return endpoint_->receive_claimed(message,
+                                    {.data = receive.buffer,
+                                     .bytes = pieces.bytes(receive),
+                                     .user_data = reinterpret_cast<std::uintptr_t>(&receive),
+                                     .pieces = pieces.list()},
+                                    receive.id);
 }
 
 // Cancels the oldest operation with this context. Its entry comes in any case.

@@ -10,6 +10,7 @@
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/finished.hpp"
 #include "plugin/ofi/info.hpp"
+#include "plugin/ofi/vectors.hpp"
 
 namespace hawser::ofi {
 namespace {
@@ -37,7 +38,12 @@ std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& cal
                                 ? injects_.index_of(operation)
                                 : injects_.size() + copied_.index_of(operation);
   std::byte* const place = copies_.get() + index * kInjectBytes;
-  if (call.bytes > 0) std::memcpy(place, call.data, call.bytes);
+  if (call.vectors.empty() && call.bytes > 0) std::memcpy(place, call.data, call.bytes);
+  std::byte* end = place;
+  for (const iovec& vector : call.vectors) {
+    if (vector.iov_len > 0) std::memcpy(end, vector.iov_base, vector.iov_len);
+    end += vector.iov_len;
+  }
   return place;
 }
 
@@ -83,6 +89,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->is_delivered = (call.flags & kDelivered) != 0;
   operation->buffer = copies ? copy_locked(*operation, call)
                              : static_cast<std::byte*>(const_cast<void*>(call.data));
+  if (!copies) keep_vectors(*operation, call.vectors);
   operation->length = call.bytes;
   operation->data = immediate_of(call, !call.is_silent && !early);
   operation->is_fenced = (call.flags & FI_FENCE) != 0;
@@ -133,16 +140,18 @@ Status Endpoint::submit_locked(Operation& operation) {
   if (submitted_ >= most_submitted_) return Status::again;
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
   hawser::Endpoint& from = operation.is_by_mirror ? *mirror_ : *endpoint_;
+  const PiecesOf<SendPiece> pieces(operation);
   const Status status =
       from.send({.peer = operation.peer,
                  .channel = is_tagged ? kTaggedChannel : kUntaggedChannel,
                  .tag = operation.tag,
                  .data = operation.buffer,
-                 .bytes = operation.length,
+                 .bytes = pieces.bytes(operation),
                  .level = operation.is_delivered ? Level::delivered : Level::accepted,
                  .immediate = operation.data,
                  .user_data = reinterpret_cast<std::uintptr_t>(&operation),
-                 .owner = ChannelOwner::adapter},
+                 .owner = ChannelOwner::adapter,
+                 .pieces = pieces.list()},
                 operation.id);
   if (status == Status::again || status == Status::unknown_peer) return status;
   if (status == Status::ok) {

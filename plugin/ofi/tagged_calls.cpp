@@ -5,6 +5,7 @@
 
 #include "plugin/ofi/endpoint.hpp"
 #include "plugin/ofi/object.hpp"
+#include "plugin/ofi/vectors.hpp"
 
 namespace hawser::ofi {
 namespace {
@@ -25,21 +26,31 @@ ssize_t send(fid_ep* ep, const void* data, std::size_t bytes, void*, fi_addr_t t
 
 ssize_t send_vector(fid_ep* ep, const iovec* iov, void**, std::size_t count, fi_addr_t to,
                     std::uint64_t tag, void* context) {
-  if (count > 1) return -FI_EINVAL;
-  return count == 0 ? send(ep, nullptr, 0, nullptr, to, tag, context)
-                    : send(ep, iov->iov_base, iov->iov_len, nullptr, to, tag, context);
+  CallMemory memory;
+  if (const ssize_t wrong = memory_of(iov, count, memory); wrong != 0) return wrong;
+  Endpoint& endpoint = object_of<Endpoint>(ep);
+  return endpoint.send({.data = memory.data,
+                        .bytes = memory.bytes,
+                        .to = to,
+                        .tag = tag,
+                        .flags = endpoint.send_flags(),
+                        .op_context = context,
+                        .vectors = memory.vectors});
 }
 
 ssize_t send_message(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) {
-  if (msg->iov_count > 1) return -FI_EINVAL;
-  const bool empty = msg->iov_count == 0;
-  return object_of<Endpoint>(ep).send({.data = empty ? nullptr : msg->msg_iov->iov_base,
-                                       .bytes = empty ? 0 : msg->msg_iov->iov_len,
+  CallMemory memory;
+  if (const ssize_t wrong = memory_of(msg->msg_iov, msg->iov_count, memory); wrong != 0) {
+    return wrong;
+  }
+  return object_of<Endpoint>(ep).send({.data = memory.data,
+                                       .bytes = memory.bytes,
                                        .to = msg->addr,
                                        .tag = msg->tag,
                                        .flags = flags,
                                        .remote_data = msg->data,
-                                       .op_context = msg->context});
+                                       .op_context = msg->context,
+                                       .vectors = memory.vectors});
 }
 
 ssize_t inject(fid_ep* ep, const void* data, std::size_t bytes, fi_addr_t to, std::uint64_t tag) {
@@ -84,21 +95,32 @@ ssize_t receive(fid_ep* ep, void* data, std::size_t bytes, void*, fi_addr_t from
 
 ssize_t receive_vector(fid_ep* ep, const iovec* iov, void**, std::size_t count, fi_addr_t from,
                        std::uint64_t tag, std::uint64_t ignore, void* context) {
-  if (count > 1) return -FI_EINVAL;
-  return count == 0 ? receive(ep, nullptr, 0, nullptr, from, tag, ignore, context)
-                    : receive(ep, iov->iov_base, iov->iov_len, nullptr, from, tag, ignore, context);
+  CallMemory memory;
+  if (const ssize_t wrong = memory_of(iov, count, memory); wrong != 0) return wrong;
+  Endpoint& endpoint = object_of<Endpoint>(ep);
+  return endpoint.receive({.data = memory.data,
+                           .bytes = memory.bytes,
+                           .from = from,
+                           .tag = tag,
+                           .ignore = ignore,
+                           .flags = endpoint.receive_flags() & ~kUntaggedOnly,
+                           .op_context = context,
+                           .vectors = memory.vectors});
 }
 
 ssize_t receive_message(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) {
-  if (msg->iov_count > 1) return -FI_EINVAL;
-  const bool empty = msg->iov_count == 0;
-  return object_of<Endpoint>(ep).receive({.data = empty ? nullptr : msg->msg_iov->iov_base,
-                                          .bytes = empty ? 0 : msg->msg_iov->iov_len,
+  CallMemory memory;
+  if (const ssize_t wrong = memory_of(msg->msg_iov, msg->iov_count, memory); wrong != 0) {
+    return wrong;
+  }
+  return object_of<Endpoint>(ep).receive({.data = memory.data,
+                                          .bytes = memory.bytes,
                                           .from = msg->addr,
                                           .tag = msg->tag,
                                           .ignore = msg->ignore,
                                           .flags = flags,
-                                          .op_context = msg->context});
+                                          .op_context = msg->context,
+                                          .vectors = memory.vectors});
 }
 
 }  // namespace

@@ -94,13 +94,7 @@ bool Endpoint::take_from_store_locked(Operation& receive, const OperationQueue& 
   // Inline nothing arrives meanwhile. A buffer, however, may have found nothing for want of room.
   const bool may_be_older = domain_.threads() > 0 || !is_tagged;
   if (!may_be_older || !is_matched(older, envelope)) {
-    const Status status =
-        endpoint_->receive_claimed(message,
-                                   {.data = receive.buffer,
-                                    .bytes = receive.length,
-                                    .user_data = reinterpret_cast<std::uintptr_t>(&receive)},
-                                   receive.id);
-    if (status == Status::ok) return true;
+    if (take_claimed_locked(message, receive) == Status::ok) return true;
     stops = true;
   }
   (void)endpoint_->put_back(message);

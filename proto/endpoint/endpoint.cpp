@@ -58,6 +58,13 @@ bool names_known(PeerTable& peers, Peer& peer, const ParsedAddress& address) {
   return true;
 }
 
+// Whether the request names memory for all its bytes.
+template <class Request>
+bool has_place(const Request& request) {
+  if (request.pieces != nullptr) return request.pieces->bytes == request.bytes;
+  return request.data != nullptr || request.bytes == 0;
+}
+
 }  // namespace
 
 Endpoint::Endpoint(const EndpointConfig& config, std::span<Nic* const> nics, PacketPool& pool)
@@ -115,9 +122,7 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   const bool fetches = std::exchange(last_sent_to_, place) != place;
   if (fetches) owners.peers.fetch(place);
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  if (request.bytes > kMaxMessageBytes || (request.data == nullptr && request.bytes > 0)) {
-    return Status::invalid_argument;
-  }
+  if (request.bytes > kMaxMessageBytes || !has_place(request)) return Status::invalid_argument;
   Peer* peer = owners.used_peer(request.peer);
   if (peer == nullptr) return Status::unknown_peer;
   if (peer->session.state == SessionState::failed) return peer->session.failure;
@@ -136,10 +141,10 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   }
   if (!owners.has_place_for_send(*peer)) return Status::again;
   if (!owners.turn.operations.is_free(request.operation)) return without_slot(request.operation);
-  OutgoingMessage* message = owners.outgoing.make(*peer);
+  OutgoingMessage* message = owners.outgoing.make(*peer, request.pieces);
   if (message == nullptr) return Status::again;
   message->operation = request.operation;
-  message->data = request.data;
+  if (request.pieces == nullptr) message->data = request.data;
   message->bytes = request.bytes;
   message->tag = request.tag;
   message->channel = request.channel;
@@ -160,7 +165,7 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   Owners& owners = *owners_;
   owners.turn.call(now);
   if (owners.sessions.closing()) return Status::endpoint_closed;
-  if (request.data == nullptr && request.bytes > 0) return Status::invalid_argument;
+  if (!has_place(request)) return Status::invalid_argument;
   IncomingMessage* claimed = nullptr;
   if (request.claimed != kNoMessage) {
     claimed = owners.incoming.claimed(request.claimed);
@@ -180,14 +185,15 @@ Status Endpoint::receive(Time now, const ReceiveRequest& request) {
   if (!owners.turn.operations.is_free(request.operation)) return without_slot(request.operation);
   owners.turn.operations.begin(request.operation, OperationKind::receive, kNoIndex,
                                owners.turn.now());
-  const PostedReceive receive{.operation = request.operation,
-                              .peer = request.peer,
-                              .channel = request.channel,
-                              .tag = request.tag,
-                              .mask = request.mask,
-                              .data = request.data,
-                              .bytes = request.bytes,
-                              .options = request.options};
+  PostedReceive receive{.operation = request.operation,
+                        .peer = request.peer,
+                        .channel = request.channel,
+                        .tag = request.tag,
+                        .mask = request.mask,
+                        .data = request.data,
+                        .bytes = request.bytes,
+                        .options = request.options};
+  if (request.pieces != nullptr) receive.scatter_to(*request.pieces);
   if (claimed != nullptr) {
     owners.incoming.receive_claimed(*claimed, receive);
   } else {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMostEvents = 4096 - 64;  // events that nobody has taken yet
 constexpr std::uint32_t kMostReplies = 1024;      // to reads and atomics, under way at a time
+constexpr std::uint32_t kJoints = 1024;           // of sends from several pieces, at a time
 
 std::uint32_t u32(std::uint64_t value) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(value, 0xfffffff0u));
@@ -62,7 +63,8 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
                {.messages = u32(turn.tunables.max_operations),
                 .replies = kMostReplies,
                 // Twice, so that packets in flight to silent peers leave the others their limit.
-                .retransmits = u32(2 * turn.tunables.max_in_flight_packets)}),
+                .retransmits = u32(2 * turn.tunables.max_in_flight_packets),
+                .joints = kJoints}),
       paths({.turn = turn,
              .peers = peers,
              .sender = sender,

@@ -148,8 +148,11 @@ Path* Transmitter::choose_path(Peer& peer, std::uint64_t want_bytes) {
 void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                                  PacketBuffer& buffer, TxPacket& packet) {
   const OutgoingMessage& message = outgoing_.at(pick.message);
-  auto payload = payload_of(peer, message, pick.fragment);
-  wire::PacketWriter writer(buffer);
+  const FragmentExtent extent = extent_of(peer, message, pick.fragment);
+  // A fragment that lies in several pieces is copied behind the headers, unless it is too long.
+  const std::size_t beside =
+      message.gathered && extent.bytes <= Joints::kMostBeside ? extent.bytes : 0;
+  wire::PacketWriter writer(buffer, PacketBuffer::kBytes - beside);
   wire::CommonHeader& header =
       writer.begin(Outgoing::packet_type(message), peer.session.remote_index,
                    peer.session.remote_token, to_wire(peer.sends.floor));
@@ -170,7 +173,7 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   } else {
     outgoing_.write_target(message, writer);
   }
-  if (payload.size() + PacketBuffer::kBytes <= peer.session.fragment_bytes)
+  if (extent.bytes + PacketBuffer::kBytes <= peer.session.fragment_bytes)
     pick.carries_control = outbox_.piggyback(peer, writer);
   packet = TxPacket{};
   packet.buffer = &buffer;
@@ -178,6 +181,7 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   packet.queue = Queue::data;
   packet.entropy = path.lanes.take(nics_[path.local_nic].lanes, path.lane_turn);
   if (message.fragments == 1 && outgoing_.pack_others(peer, pick, writer, packet)) return;
+  auto payload = outgoing_.payload(message, extent, buffer.bytes + PacketBuffer::kBytes - beside);
   // The program may change the memory that a reply reads. The checksum must be of what leaves, or a
   // word that changes without pause could never be read.
   if (message.kind == SendKind::reply && !payload.empty() && payload.size() <= writer.room()) {

@@ -328,6 +328,7 @@ void Incoming::place(IncomingMessage& message, std::uint64_t begin, const std::b
   if (begin >= message.buffer_bytes) return;
   const auto room =
       static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
+  if (message.scattered) return message.pieces->put(begin, {bytes, room});
   if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
   // Most likely the next fragment comes next; prefetch its place.
   const std::byte* const next = message.buffer + begin + room;

@@ -55,7 +55,11 @@ bool Incoming::take_eager(Peer& peer, const wire::PacketView& packet) {
   ++peer.receives.next_to_process;
   descriptors_.note_processed(peer);
   const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, receive->bytes));
-  if (taken > 0) std::memcpy(receive->data, packet.payload.data(), taken);
+  if (receive->scattered) {
+    receive->pieces->put(0, packet.payload.first(taken));
+  } else if (taken > 0) {
+    std::memcpy(receive->data, packet.payload.data(), taken);
+  }
   turn_.counters.data_bytes_received += bytes;
   ++turn_.counters.messages_received;
   complete_eager(peer, packet, *receive);

@@ -10,6 +10,7 @@
 #include "hawser/types.hpp"
 #include "proto/base/bitmap.hpp"
 #include "proto/base/list.hpp"
+#include "proto/base/pieces.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
 #include "proto/base/timer.hpp"
@@ -75,7 +76,10 @@ struct IncomingMessage {
 
   // The matched receive.
   OperationId operation = kNoOperation;
-  std::byte* buffer = nullptr;
+  union {
+    std::byte* buffer = nullptr;
+    const ScatterList* pieces;  // if `scattered`
+  };
   std::uint64_t buffer_bytes = 0;
   ReceiveOptions options{};
 
@@ -86,11 +90,12 @@ struct IncomingMessage {
   std::uint32_t requested_from = kNoIndex;  // the lowest of the last request; one that comes twice
                                             // was asked for too early
   std::uint8_t backoff = 0;
-  bool paced = false;   // matched, and not all of it comes unasked
-  GrantRank rank{};     // while it wants a grant
-  ListLink due_link;    // on the peer's list of messages with a grant or request due
-  ListLink grant_link;  // on the list of its peer's messages that want a grant
-  ListLink age_link;    // on the list of all that do
+  bool paced = false;      // matched, and not all of it comes unasked
+  bool scattered = false;  // into the pieces of the receive's list
+  GrantRank rank{};        // while it wants a grant
+  ListLink due_link;       // on the peer's list of messages with a grant or request due
+  ListLink grant_link;     // on the list of its peer's messages that want a grant
+  ListLink age_link;       // on the list of all that do
 };
 
 }  // namespace hawser::proto

@@ -27,6 +27,7 @@
 #include "hawser/status.hpp"
 #include "hawser/types.hpp"
 #include "proto/base/list.hpp"
+#include "proto/base/pieces.hpp"
 #include "proto/base/untouched.hpp"
 #include "proto/options.hpp"
 
@@ -36,11 +37,21 @@ struct PostedReceive {
   OperationId operation = kNoOperation;
   PeerId peer = kAnyPeer;
   std::uint16_t channel = 0;
+  bool scattered = false;  // `pieces` counts, and not `data`
   std::uint64_t tag = 0;
   std::uint64_t mask = ~std::uint64_t{0};
-  std::byte* data = nullptr;
+  union {
+    std::byte* data = nullptr;
+    const ScatterList* pieces;
+  };
   std::uint64_t bytes = 0;
   ReceiveOptions options{};
+
+  void scatter_to(const ScatterList& list) {
+    scattered = true;
+    pieces = &list;
+    bytes = list.bytes;
+  }
 };
 
 // A message whose envelope has come in its turn.

@@ -27,6 +27,7 @@
 #include "proto/base/sequence.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/turn.hpp"
+#include "proto/message/joints.hpp"
 #include "proto/message/one_sided_send.hpp"
 #include "proto/message/outgoing_message.hpp"
 #include "proto/message/peer_messages.hpp"
@@ -67,6 +68,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
     std::uint32_t messages = 0;  // the caller's: sends and one-sided operations
     std::uint32_t replies = 0;
     std::uint32_t retransmits = 0;
+    std::uint32_t joints = Joints::kLeast;
   };
   Outgoing(const Parts& parts, const Limits& limits);
 
@@ -92,7 +94,8 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   // ---- the life of a message
   // A message with the peer's next number, for the caller to fill. Null: no place, or no place for
   // its number.
-  [[nodiscard]] OutgoingMessage* make(Peer& peer);
+  // With a list: or too few joints are left.
+  [[nodiscard]] OutgoingMessage* make(Peer& peer, GatherList* pieces = nullptr);
   // The peer's session is READY, and the message has all that its caller gave.
   void start(Peer& peer, OutgoingMessage& message);
   // The same for all messages that waited for the session.
@@ -125,6 +128,13 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   // The region was withdrawn.
   void withdraw_replies(SlabId region);
   void complete_withdrawal(const Withdrawal& withdrawal);
+  // A fragment's bytes. Those of several pieces may be copied to `beside`, if they are at most
+  // Joints::kMostBeside.
+  [[nodiscard]] std::span<const std::byte> payload(const OutgoingMessage& message,
+                                                   FragmentExtent extent, std::byte* beside) {
+    if (message.gathered) return joints_.gather(*message.pieces, extent, beside);
+    return {message.data + extent.begin, extent.bytes};
+  }
   // Writes the headers of a one-sided packet, behind the fragment header.
   void write_target(const OutgoingMessage& message, wire::PacketWriter& writer) const;
   [[nodiscard]] static wire::PacketType packet_type(const OutgoingMessage& message) {
@@ -293,6 +303,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   IndexList<OneSidedSend, &OneSidedSend::order_link> unnumbered_;  // no place for their numbers yet
   Slab<Retransmit> retransmits_;
   DeadlineHeap timers_;
+  Joints joints_;
   std::vector<std::uint32_t> replies_of_;  // by peer
   std::uint32_t unreleased_ = 0;
   std::uint32_t replies_ = 0;

@@ -8,6 +8,7 @@
 #include "hawser/status.hpp"
 #include "hawser/types.hpp"
 #include "proto/base/list.hpp"
+#include "proto/base/pieces.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
 #include "proto/base/timer.hpp"
@@ -43,12 +44,21 @@ enum class SendKind : std::uint8_t { message, write, read, atomic, reply, flush,
   return is_peer_failure(status) || status == Status::endpoint_closed;
 }
 
+// A part of a message's bytes.
+struct FragmentExtent {
+  std::uint64_t begin = 0;
+  std::size_t bytes = 0;
+};
+
 struct OutgoingMessage {
   OperationId operation = kNoOperation;
   std::uint32_t peer = kNoIndex;
   std::uint32_t moved = 0;  // coarse: when it last made progress, or was answered
   std::uint64_t number = 0;
-  const std::byte* data = nullptr;
+  union {
+    const std::byte* data = nullptr;
+    GatherList* pieces;  // if `gathered`
+  };
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;
   std::uint16_t channel = 0;
@@ -76,6 +86,7 @@ struct OutgoingMessage {
   Timer ask_timer;  // when to ask for the status
   Duration ask_interval{};
   std::uint8_t asked = 0;  // how often without an answer since, up to 255
+  bool gathered = false;   // from the pieces of the send's list
   ListLink send_link;      // on the peer's list of messages with fragments to send
 };
 

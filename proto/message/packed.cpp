@@ -14,6 +14,7 @@
 // were copied into the packet's buffer: nothing of the caller's is read after that, and no cookie
 // comes back.
 #include <algorithm>
+#include <array>
 
 #include "proto/base/sequence.hpp"
 #include "proto/message/outgoing.hpp"
@@ -43,11 +44,13 @@ bool Outgoing::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer, T
     return message.number == first.number + pick.more + 1 && may_share(message) &&
            message.next_fragment == 0 && row.has_room_for(message.bytes);
   };
-  if (!row.add_first(payload_of(peer, first, 0))) return false;
+  std::array<std::byte, Joints::kMostBeside> gathered;
+  if (!row.add_first(payload(first, extent_of(peer, first, 0), gathered.data()))) return false;
   while (!peer.sends.to_send.empty()) {
     OutgoingMessage& message = messages_.at(peer.sends.to_send.front());
     if (!joins(message)) break;
-    row.add(to_wire(message.number), envelope_of(message), payload_of(peer, message, 0));
+    row.add(to_wire(message.number), envelope_of(message),
+            payload(message, extent_of(peer, message, 0), gathered.data()));
     ++message.next_fragment;
     ++message.in_flight;
     turn_.counters.data_bytes_sent += message.bytes;

@@ -102,7 +102,12 @@ void Incoming::match(IncomingMessage& message, const PostedReceive& receive) {
   message.matched = true;
   message.moved = coarse(turn_.now());
   message.operation = receive.operation;
-  message.buffer = receive.data;
+  message.scattered = receive.scattered;
+  if (receive.scattered) {
+    message.pieces = receive.pieces;
+  } else {
+    message.buffer = receive.data;
+  }
   message.buffer_bytes = receive.bytes;
   message.options = receive.options;
   if (message.hint.group == 0) {

@@ -50,18 +50,24 @@ Outgoing::Outgoing(const Parts& parts, const Limits& limits)
       order_(one_sided_, messages_.capacity()),
       retransmits_(limits.retransmits),
       timers_(messages_.capacity()),
+      joints_(limits.joints, parts.sender.limits().fragment_bytes),
       replies_of_(turn_.tunables.max_peers) {
   messages_.withhold(most_replies_);
   one_sided_.withhold(most_replies_);
 }
 
-OutgoingMessage* Outgoing::make(Peer& peer) {
+OutgoingMessage* Outgoing::make(Peer& peer, GatherList* pieces) {
+  if (pieces != nullptr && !joints_.take(*pieces)) return nullptr;
   OutgoingMessage* const message = messages_.try_allocate();
-  if (message == nullptr) return nullptr;
-  message->peer = peer.index;
-  if (!enter(peer, *message)) {
-    messages_.free(messages_.index_of(*message));
+  if (message != nullptr) message->peer = peer.index;
+  if (message == nullptr || !enter(peer, *message)) {
+    if (message != nullptr) messages_.free(messages_.index_of(*message));
+    if (pieces != nullptr) joints_.give(*pieces);
     return nullptr;
+  }
+  if (pieces != nullptr) {
+    message->gathered = true;
+    message->pieces = pieces;
   }
   ++peer.messages;
   ++peer.open_sends;

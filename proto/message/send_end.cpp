@@ -58,6 +58,7 @@ void Outgoing::release_send(OutgoingMessage& message) {
     leave_order(peer, message);
     free_one_sided(message);
   }
+  if (message.gathered) joints_.give(*message.pieces);
   messages_.free(messages_.index_of(message));
   if (is_reply) {
     messages_.withhold(1);

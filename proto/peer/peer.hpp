@@ -104,16 +104,14 @@ static_assert(sizeof(Peer) <= 1280);
                                     wire::kWordBytes);
 }
 
-// The bytes of a message that a fragment carries.
-[[nodiscard]] inline std::span<const std::byte> payload_of(const Peer& peer,
-                                                           const OutgoingMessage& message,
-                                                           std::uint32_t fragment) {
+// The part of a message that a fragment carries.
+[[nodiscard]] inline FragmentExtent extent_of(const Peer& peer, const OutgoingMessage& message,
+                                              std::uint32_t fragment) {
   const std::uint64_t begin = std::uint64_t{fragment} * peer.session.fragment_bytes;
   if (begin >= message.bytes) return {};
   const std::uint64_t left = message.bytes - begin;
-  return {message.data + begin, static_cast<std::size_t>(left < peer.session.fragment_bytes
-                                                             ? left
-                                                             : peer.session.fragment_bytes)};
+  return {begin, static_cast<std::size_t>(
+                     left < peer.session.fragment_bytes ? left : peer.session.fragment_bytes)};
 }
 
 // A slot that stays unbound for long must not jump by half of the wire's path numbers. A peer that

@@ -96,7 +96,7 @@ TraceRecord Reporter::traced(TraceKind kind, const Peer& peer, const Path& path,
   if (const auto* message = outgoing_.get(SlabId{packet.message, packet.message_generation})) {
     record.message = message->number;
     record.operation = static_cast<std::uint64_t>(message->operation);
-    record.bytes = static_cast<std::uint32_t>(payload_of(peer, *message, packet.fragment).size());
+    record.bytes = static_cast<std::uint32_t>(extent_of(peer, *message, packet.fragment).bytes);
   }
   return record;
 }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "proto/base/assert.hpp"
+#include "proto/base/random.hpp"
 
 namespace hawser::sim {
 
@@ -15,6 +16,20 @@ namespace {
 constexpr std::uint8_t kMostTries = 9;  // after this many the wait grows no more
 constexpr std::byte kUntouched{0xa5};
 constexpr std::uint16_t kChannels[] = {0, 1, kCollectiveChannel};
+
+// Cuts the bytes at places that follow from the seed. Some pieces are empty.
+template <class Piece>
+std::vector<Piece> cut(std::span<std::byte> bytes, std::uint32_t count, std::uint64_t seed) {
+  proto::Random random(seed);
+  std::vector<Piece> pieces;
+  while (pieces.size() + 1 < count) {
+    const auto size = static_cast<std::size_t>(random.below(bytes.size() + 1));
+    pieces.push_back({bytes.data(), size});
+    bytes = bytes.subspan(size);
+  }
+  pieces.push_back({bytes.data(), bytes.size()});
+  return pieces;
+}
 
 }  // namespace
 
@@ -149,6 +164,10 @@ proto::SendRequest Application::request_of(std::uint32_t index, PeerId peer) {
   request.tag = message.tag;
   request.data = record.bytes.data();
   request.bytes = record.bytes.size();
+  if (message.pieces > 0) {
+    request.pieces = &gathers_[index];
+    request.pieces->assign(cut<SendPiece>(record.bytes, message.pieces, plan_.seed + index));
+  }
   request.options.level = message.level;
   request.options.immediate = index;
   request.options.hint = message.hint;
@@ -278,6 +297,11 @@ bool Application::post_receive(std::uint32_t index, MessageId claimed) {
   request.mask = plan.mask;
   request.data = record.buffer.bytes().data();
   request.bytes = record.buffer.bytes().size();
+  if (plan.pieces > 0) {
+    proto::ScatterList& list = scatters_[index];
+    list.assign(cut<ReceivePiece>(record.buffer.bytes(), plan.pieces, plan_.seed - index));
+    request.pieces = &list;
+  }
   request.claimed = claimed;
   Host& host = world_.host(plan.host);
   const Status status = host.endpoint().receive(host.now(), request);

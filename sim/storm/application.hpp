@@ -187,10 +187,13 @@ class Application final : public Actor {
   std::vector<OneSided::Channel> flushed_;  // by flush_failure
   std::vector<OperationId> sent_as_;        // by message
   std::vector<OperationId> received_as_;    // by record
-  std::map<std::uint32_t, Claim> claims_;   // by planned receive
-  std::uint64_t undecided_;                 // messages and receives not posted and not given up
-  std::uint64_t open_ = 0;                  // operations that have not completed
-  std::uint32_t closing_ = 0;               // processes
+  // The lists of operations that have one; each stays as long as the storm.
+  std::map<std::uint32_t, proto::GatherList> gathers_;    // by message
+  std::map<std::uint32_t, proto::ScatterList> scatters_;  // by record
+  std::map<std::uint32_t, Claim> claims_;                 // by planned receive
+  std::uint64_t undecided_;    // messages and receives not posted and not given up
+  std::uint64_t open_ = 0;     // operations that have not completed
+  std::uint32_t closing_ = 0;  // processes
   bool any_closed_late_ = false;
   // For a host that ended a session and the other host of it: the process that ended it, if it has
   // not called the other one since.

@@ -189,7 +189,11 @@ Plan draw_plan(std::uint64_t seed) {
     draw_epochs(epochs, plan);
   }
   Random one_sided(parts.next());
-  if (seed >= kFirstOfOneSided) draw_one_sided(one_sided, plan);
+  Random pieces(parts.next());
+  if (seed >= kFirstOfOneSided) {
+    draw_one_sided(one_sided, plan);
+    draw_pieces(pieces, plan);
+  }
   return plan;
 }
 

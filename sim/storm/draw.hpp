@@ -56,8 +56,11 @@ void draw_partners(proto::Random& random, Plan& plan);
 void draw_narrow(proto::Random& random, Plan& plan);
 void draw_epochs(proto::Random& random, Plan& plan);
 
-// draw_one_sided.cpp; of seeds from kFirstOfOneSided on, last of all
+// draw_one_sided.cpp; of seeds from kFirstOfOneSided on, after all others
 void draw_one_sided(proto::Random& random, Plan& plan);
+
+// draw_pieces.cpp; of the same seeds, last of all
+void draw_pieces(proto::Random& random, Plan& plan);
 
 // The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them
 // stay as they were.

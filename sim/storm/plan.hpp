@@ -69,6 +69,7 @@ struct MessagePlan {
   Level level = Level::accepted;
   Hint hint{};
   proto::Duration cancelled_after{};  // 0: never
+  std::uint32_t pieces = 0;           // that its bytes are cut into; 0: they are whole
 };
 
 struct ReceivePlan {
@@ -83,6 +84,7 @@ struct ReceivePlan {
   proto::Duration held{};             // how long a claim is held; then it is received or put back
   bool claims = false;                // waits until there is a message to claim, and receives it
   bool puts_back = false;             // claims a message, and puts it back
+  std::uint32_t pieces = 0;           // that its buffer is cut into; 0: it is whole
 };
 
 // The one-sided operations of a program (one_sided.cpp).

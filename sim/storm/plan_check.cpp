@@ -83,6 +83,9 @@ class Check {
                       ", which no host looks at; valid ones are 0, 1 and " +
                       std::to_string(kCollectiveChannel));
   }
+  void demand_pieces(std::uint32_t pieces) {
+    demand(pieces <= kMostPieces, "it has more than " + std::to_string(kMostPieces) + " pieces");
+  }
   void demand_channel_of_one_sided(std::uint16_t channel) {
     demand(channel < proto::ChannelOrder::kMostChannels,
            "channel is " + std::to_string(channel) + ", beyond those that a peer may use");
@@ -203,6 +206,7 @@ class Check {
       demand_sum(bytes, message.bytes);
       demand_time(message.at, "at_ns");
       demand_time(message.cancelled_after, "cancelled_after_ns");
+      demand_pieces(message.pieces);
     }
   }
   void check_receives() {
@@ -220,6 +224,7 @@ class Check {
       demand_time(receive.at, "at_ns");
       demand_time(receive.cancelled_after, "cancelled_after_ns");
       demand_time(receive.held, "held_ns");
+      demand_pieces(receive.pieces);
       demand(receive.held.ns == 0 || receive.claims || receive.puts_back, "it holds no claim");
     }
   }

@@ -450,6 +450,7 @@ void Shrinker::plain_traffic(Plan& plan) {
     message.level = Level::accepted;
     message.hint = {};
     message.cancelled_after = {};
+    message.pieces = 0;
     (void)take(plan, std::move(candidate));
     for (std::uint64_t divisor = 16; divisor > 1 && plan.messages[i].bytes > 0;) {
       candidate = plan;
@@ -475,6 +476,7 @@ void Shrinker::plain_traffic(Plan& plan) {
     receive.held = {};
     receive.mask = ~std::uint64_t{0};
     receive.cancelled_after = {};
+    receive.pieces = 0;
     (void)take(plan, std::move(candidate));
   }
 }

@@ -53,7 +53,9 @@ class CEndpoint final : public EndpointDouble {
                                        .peer = static_cast<hawser_peer>(request.peer),
                                        .channel = request.channel,
                                        .owner = static_cast<hawser_channel_owner>(request.owner),
-                                       .reserved = {}};
+                                       .reserved = {},
+                                       .pieces = pieces(request),
+                                       .piece_count = request.pieces.size()};
     return named(operation,
                  [&](hawser_operation& name) { return hawser_receive(&handle_, &asked, &name); });
   }
@@ -83,7 +85,9 @@ class CEndpoint final : public EndpointDouble {
                                        .bytes = request.bytes,
                                        .user_data = request.user_data,
                                        .hint = hint_of(request.hint),
-                                       .reserved = {}};
+                                       .reserved = {},
+                                       .pieces = pieces(request),
+                                       .piece_count = request.pieces.size()};
     return named(operation, [&](hawser_operation& name) {
       return hawser_receive_claimed(&handle_, static_cast<hawser_message>(message), &asked, &name);
     });
@@ -276,7 +280,14 @@ class CEndpoint final : public EndpointDouble {
             .channel = request.channel,
             .level = static_cast<hawser_level>(request.level),
             .owner = static_cast<hawser_channel_owner>(request.owner),
-            .reserved = {}};
+            .reserved = {},
+            .pieces = pieces(request),
+            .piece_count = request.pieces.size()};
+  }
+  // Pieces have the same fields in both languages.
+  template <class Request>
+  static const hawser_piece* pieces(const Request& request) {
+    return reinterpret_cast<const hawser_piece*>(request.pieces.data());
   }
   static hawser_probe_request probe_request(const ProbeRequest& request) {
     return {.struct_size = sizeof(hawser_probe_request),

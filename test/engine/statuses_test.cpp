@@ -24,6 +24,19 @@ constexpr std::uint64_t kLong = 8'000'000;  // more than a sender sends before i
 SendRequest small_send(Scene& scene) {
   return {.peer = scene.peer, .tag = 2, .data = scene.bytes.data(), .bytes = 8};
 }
+// Wrong lists.
+constexpr std::array<SendPiece, kMostPieces + 1> kTooMany{};
+constexpr std::array<SendPiece, 2> kNoBytes{};
+constexpr std::array<SendPiece, 2> kNull{SendPiece{}, SendPiece{nullptr, 1}};
+const std::array<SendPiece, 2> kTooLong{SendPiece{&kNull, kMaxMessageBytes}, SendPiece{&kNull, 1}};
+void spoil_pieces(SendRequest& request, std::span<const SendPiece> pieces) {
+  request.data = nullptr;
+  request.bytes = 0;
+  request.pieces = pieces;
+}
+constexpr std::array<ReceivePiece, kMostPieces + 1> kTooManyPlaces{};
+constexpr std::array<ReceivePiece, 1> kNowhere{ReceivePiece{nullptr, 1}};
+
 ReceiveRequest small_receive(Scene& scene) {
   return {.peer = scene.peer, .tag = 2, .data = scene.bytes.data(), .bytes = 8};
 }
@@ -75,7 +88,11 @@ void add_send(std::vector<Row>& rows) {
       {"of collectives", [](SendRequest& request) { request.channel = kCollectiveChannel; }},
       {"of adapters", [](SendRequest& request) { request.channel = kAdapterChannel; }},
       {"of nobody", [](SendRequest& request) { request.owner = static_cast<ChannelOwner>(3); }},
-      {"of applications", [](SendRequest& request) { request.owner = ChannelOwner::adapter; }}};
+      {"of applications", [](SendRequest& request) { request.owner = ChannelOwner::adapter; }},
+      {"of a buffer and pieces", [](SendRequest& request) { request.pieces = kNoBytes; }},
+      {"of too many pieces", [](SendRequest& request) { spoil_pieces(request, kTooMany); }},
+      {"of null pieces", [](SendRequest& request) { spoil_pieces(request, kNull); }},
+      {"of too long pieces", [](SendRequest& request) { spoil_pieces(request, kTooLong); }}};
   for (const auto& [what, spoil] : wrong) {
     rows.push_back({"send", Status::invalid_argument, [=, spoil = spoil](Scene& scene) {
                       SendRequest request = small_send(scene);
@@ -119,6 +136,12 @@ void add_inject(std::vector<Row>& rows) {
                     request.channel = kCollectiveChannel;
                     return scene.subject().inject(request);
                   }});
+  rows.push_back({"inject", Status::invalid_argument, [](Scene& scene) {
+                    const std::vector<std::byte> half(129);
+                    const SendPiece piece{half.data(), half.size()};
+                    const std::array<SendPiece, 2> halves{piece, piece};
+                    return scene.subject().inject({.peer = scene.peer, .tag = 2, .pieces = halves});
+                  }});
   rows.push_back({"inject", Status::unknown_peer, [](Scene& scene) {
                     SendRequest request = small_send(scene);
                     request.peer = kStranger;
@@ -151,6 +174,12 @@ void add_receive(std::vector<Row>& rows) {
                     request.data = nullptr;
                     return receive(scene, request);
                   }});
+  for (const std::span<const ReceivePiece> wrong :
+       {std::span<const ReceivePiece>(kTooManyPlaces), std::span<const ReceivePiece>(kNowhere)}) {
+    rows.push_back({"receive", Status::invalid_argument, [=](Scene& scene) {
+                      return receive(scene, {.peer = scene.peer, .tag = 2, .pieces = wrong});
+                    }});
+  }
   rows.push_back({"receive", Status::invalid_argument, [=](Scene& scene) {
                     ReceiveRequest request = small_receive(scene);
                     request.channel = kAdapterChannel;
@@ -225,6 +254,11 @@ void add_claimed(std::vector<Row>& rows) {
                     scene.claim_one();
                     return scene.subject().receive_claimed(scene.message, {.bytes = 8},
                                                            scene.operation);
+                  }});
+  rows.push_back({"receive_claimed", Status::invalid_argument, [](Scene& scene) {
+                    scene.claim_one();
+                    return scene.subject().receive_claimed(
+                        scene.message, {.pieces = kTooManyPlaces}, scene.operation);
                   }});
   rows.push_back({"receive_claimed", Status::unknown_operation, receive});
   rows.push_back({"receive_claimed", Status::unknown_operation, [=](Scene& scene) {

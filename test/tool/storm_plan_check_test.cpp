@@ -23,6 +23,7 @@ TEST_CASE("storm_plan_check__all_that_is_drawn_is_taken", "[long]") {
     REQUIRE(complaint_about(draw_plan(seed)) == "");
     if (seed > 2000) continue;
     REQUIRE(complaint_about(draw_plan(kFirstOfPartners - 1 + seed)) == "");
+    REQUIRE(complaint_about(draw_plan(kFirstOfOneSided - 1 + seed)) == "");
   }
 }
 
@@ -53,6 +54,14 @@ TEST_CASE("storm_plan_check__channels_are_those_that_are_looked_at") {
   CHECK(complaint([](Plan& plan) { plan.receives[0].channel = 32769; }) ==
         "receives[0]: channel is 32769, which no host looks at; valid ones are 0, 1 and 32768");
   CHECK(complaint([](Plan& plan) { plan.receives[0].channel = kCollectiveChannel; }) == "");
+}
+
+TEST_CASE("storm_plan_check__messages_and_receives_have_no_more_pieces_than_the_engine_takes") {
+  CHECK(complaint([](Plan& plan) { plan.messages[1].pieces = 9; }) ==
+        "messages[1]: it has more than 8 pieces");
+  CHECK(complaint([](Plan& plan) { plan.receives[0].pieces = 9; }) ==
+        "receives[0]: it has more than 8 pieces");
+  CHECK(complaint([](Plan& plan) { plan.receives[0].pieces = 8; }) == "");
 }
 
 TEST_CASE("storm_plan_check__hosts_and_cables_are_what_a_protocol_may_take_for_granted") {

@@ -136,6 +136,20 @@ TEST_CASE("storm_plan__partners_come_back_from_json") {
   CHECK(in_anothers_place > 0);
 }
 
+TEST_CASE("storm_plan__pieces_come_back_from_json") {
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const sim::Plan plan = sim::draw_plan(sim::kFirstOfOneSided + i);
+    const nlohmann::json json = to_json(plan);
+    CHECK(to_json(plan_from_json(json)) == json);
+    for (const sim::MessagePlan& message : plan.messages) sent += message.pieces > 1;
+    for (const sim::ReceivePlan& receive : plan.receives) received += receive.pieces > 1;
+  }
+  CHECK(sent > 20);
+  CHECK(received > 20);
+}
+
 TEST_CASE("storm_plan__what_is_wrong_is_told") {
   const nlohmann::json good = to_json(sim::draw_plan(3));
   const auto complaint = [&](const std::function<void(nlohmann::json&)>& spoil) -> std::string {

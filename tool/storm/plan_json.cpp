@@ -27,8 +27,10 @@ constexpr std::string_view kNetwork = "network";
 constexpr std::string_view kStarts = "starts_ns";
 constexpr std::string_view kTakesOver = "takes_over";
 constexpr std::string_view kOneSided = "one_sided";
+constexpr std::string_view kPieces = "pieces";
 constexpr bool may_lack(std::string_view name) {
-  return name == kNetwork || name == kStarts || name == kTakesOver || name == kOneSided;
+  return name == kNetwork || name == kStarts || name == kTakesOver || name == kOneSided ||
+         name == kPieces;
 }
 
 // The name that a field has in older files.
@@ -96,7 +98,7 @@ void fields(Hint& hint, Visit&& visit) {
 }
 template <class Visit>
 void fields(sim::MessagePlan& message, Visit&& visit) {
-  auto& [at, from, to, channel, tag, bytes, level, hint, cancelled_after] = message;
+  auto& [at, from, to, channel, tag, bytes, level, hint, cancelled_after, pieces] = message;
   visit("at_ns", at);
   visit("from", from);
   visit("to", to);
@@ -106,11 +108,12 @@ void fields(sim::MessagePlan& message, Visit&& visit) {
   visit("level", level);
   visit("hint", hint);
   visit("cancelled_after_ns", cancelled_after);
+  visit(kPieces, pieces);
 }
 template <class Visit>
 void fields(sim::ReceivePlan& receive, Visit&& visit) {
-  auto& [at, host, from, channel, tag, mask, bytes, cancelled_after, held, claims, puts_back] =
-      receive;
+  auto& [at, host, from, channel, tag, mask, bytes, cancelled_after, held, claims, puts_back,
+         pieces] = receive;
   visit("at_ns", at);
   visit("host", host);
   visit("from", from);
@@ -122,6 +125,7 @@ void fields(sim::ReceivePlan& receive, Visit&& visit) {
   visit("held_ns", held);
   visit("claims", claims);
   visit("puts_back", puts_back);
+  visit(kPieces, pieces);
 }
 template <class Visit>
 void fields(sim::OneSidedPlan& operation, Visit&& visit) {

@@ -71,6 +71,7 @@ void add_traffic(Out out, const sim::Plan& plan) {
     const sim::MessagePlan& message = plan.messages[i];
     fmt::format_to(out, "  {}  {}, channel {}{}", time_text(message.at), message_text(plan, i),
                    message.channel, message.level == Level::delivered ? ", synchronous" : "");
+    if (message.pieces > 0) fmt::format_to(out, ", from {} pieces", message.pieces);
     if (message.hint.group != 0) {
       fmt::format_to(out, ", group {}, step {} of {}", message.hint.group, message.hint.step,
                      message.hint.steps);
@@ -87,6 +88,7 @@ void add_traffic(Out out, const sim::Plan& plan) {
                    host_name(receive.host), host_name(receive.from), receive.bytes, receive.channel,
                    receive.tag);
     if (receive.mask != ~std::uint64_t{0}) fmt::format_to(out, ", mask {:x}", receive.mask);
+    if (receive.pieces > 0) fmt::format_to(out, ", into {} pieces", receive.pieces);
     if (receive.claims) fmt::format_to(out, ", by a claim");
     if (receive.puts_back) fmt::format_to(out, ", claims and puts back");
     if (receive.held.ns > 0) fmt::format_to(out, " after {}", span_text(receive.held));
