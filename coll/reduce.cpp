@@ -6,6 +6,7 @@
 
 #include "coll/eight_halves.hpp"
 #include "coll/float16.hpp"
+#include "coll/processor.hpp"
 
 // Iterations are independent, although `out` may be `left` or `right`. Without this hint compilers
 // test for overlap at run time, and take a scalar loop if the pointers are equal.
@@ -72,7 +73,8 @@ struct Max {
 };
 
 template <typename Element, typename Op>
-void loop(void* out, const void* left, const void* right, std::uint64_t count) {
+[[gnu::always_inline]] inline void combine(void* out, const void* left, const void* right,
+                                           std::uint64_t count) {
   using Stored = typename Element::Stored;
   auto* o = static_cast<Stored*>(out);
   const auto* l = static_cast<const Stored*>(left);
@@ -83,9 +85,23 @@ void loop(void* out, const void* left, const void* right, std::uint64_t count) {
   }
 }
 
-#if defined(HAWSER_EIGHT_HALVES)
+// For any processor of the build's baseline.
+template <typename Element, typename Op>
+void loop(void* out, const void* left, const void* right, std::uint64_t count) {
+  combine<Element, Op>(out, left, right, count);
+}
+
+#if defined(HAWSER_X86_64_V3)
+// The same loops with the instructions of x86-64-v3.
+template <typename Element, typename Op>
+HAWSER_X86_64_V3 void fast_loop(void* out, const void* left, const void* right,
+                                std::uint64_t count) {
+  combine<Element, Op>(out, left, right, count);
+}
+
 template <typename Element, typename Eight, typename Op>
-void loop_halves(void* out, const void* left, const void* right, std::uint64_t count) {
+HAWSER_X86_64_V3 void fast_loop_of_halves(void* out, const void* left, const void* right,
+                                          std::uint64_t count) {
   auto* o = static_cast<std::uint16_t*>(out);
   const auto* l = static_cast<const std::uint16_t*>(left);
   const auto* r = static_cast<const std::uint16_t*>(right);
@@ -98,44 +114,69 @@ void loop_halves(void* out, const void* left, const void* right, std::uint64_t c
     for (std::uint64_t lane = 0; lane < kEight; ++lane) a[lane] = Op::apply(a[lane], b[lane]);
     Eight::store(o + i, a);
   }
-  loop<Element, Op>(o + whole, l + whole, r + whole, count - whole);
+  combine<Element, Op>(o + whole, l + whole, r + whole, count - whole);
 }
 #endif
 
 template <typename Element, typename Op>
-void run(void* out, const void* left, const void* right, std::uint64_t count) {
-#if defined(HAWSER_EIGHT_HALVES)
-  if constexpr (std::is_same_v<Element, F16>) {
-    return loop_halves<F16, EightF16, Op>(out, left, right, count);
-  } else if constexpr (std::is_same_v<Element, Bf16>) {
-    return loop_halves<Bf16, EightBf16, Op>(out, left, right, count);
+void run([[maybe_unused]] bool is_fast, void* out, const void* left, const void* right,
+         std::uint64_t count) {
+#if defined(HAWSER_X86_64_V3)
+  if (is_fast) {
+    if constexpr (std::is_same_v<Element, F16>) {
+      return fast_loop_of_halves<F16, EightF16, Op>(out, left, right, count);
+    } else if constexpr (std::is_same_v<Element, Bf16>) {
+      return fast_loop_of_halves<Bf16, EightBf16, Op>(out, left, right, count);
+    } else {
+      return fast_loop<Element, Op>(out, left, right, count);
+    }
   }
 #endif
   loop<Element, Op>(out, left, right, count);
 }
 
 template <typename Element>
-void dispatch(ReduceOp op, void* out, const void* left, const void* right, std::uint64_t count) {
+void dispatch(ReduceOp op, bool is_fast, void* out, const void* left, const void* right,
+              std::uint64_t count) {
   switch (op) {
-    case ReduceOp::sum: return run<Element, Sum>(out, left, right, count);
-    case ReduceOp::prod: return run<Element, Prod>(out, left, right, count);
-    case ReduceOp::min: return run<Element, Min>(out, left, right, count);
-    case ReduceOp::max: return run<Element, Max>(out, left, right, count);
+    case ReduceOp::sum: return run<Element, Sum>(is_fast, out, left, right, count);
+    case ReduceOp::prod: return run<Element, Prod>(is_fast, out, left, right, count);
+    case ReduceOp::min: return run<Element, Min>(is_fast, out, left, right, count);
+    case ReduceOp::max: return run<Element, Max>(is_fast, out, left, right, count);
   }
+}
+
+void choose(DataType type, ReduceOp op, bool is_fast, void* out, const void* left,
+            const void* right, std::uint64_t count) {
+  switch (type) {
+    case DataType::f32: return dispatch<Plain<float>>(op, is_fast, out, left, right, count);
+    case DataType::f64: return dispatch<Plain<double>>(op, is_fast, out, left, right, count);
+    case DataType::f16: return dispatch<F16>(op, is_fast, out, left, right, count);
+    case DataType::bf16: return dispatch<Bf16>(op, is_fast, out, left, right, count);
+    case DataType::i32: return dispatch<Plain<std::int32_t>>(op, is_fast, out, left, right, count);
+    case DataType::i64: return dispatch<Plain<std::int64_t>>(op, is_fast, out, left, right, count);
+  }
+}
+
+bool is_fast_here() {
+#if defined(HAWSER_X86_64_V3)
+  static const bool is_fast = has_x86_64_v3();
+  return is_fast;
+#else
+  return false;
+#endif
 }
 
 }  // namespace
 
 void reduce(DataType type, ReduceOp op, void* out, const void* left, const void* right,
             std::uint64_t count) noexcept {
-  switch (type) {
-    case DataType::f32: return dispatch<Plain<float>>(op, out, left, right, count);
-    case DataType::f64: return dispatch<Plain<double>>(op, out, left, right, count);
-    case DataType::f16: return dispatch<F16>(op, out, left, right, count);
-    case DataType::bf16: return dispatch<Bf16>(op, out, left, right, count);
-    case DataType::i32: return dispatch<Plain<std::int32_t>>(op, out, left, right, count);
-    case DataType::i64: return dispatch<Plain<std::int64_t>>(op, out, left, right, count);
-  }
+  choose(type, op, is_fast_here(), out, left, right, count);
+}
+
+void reduce_on_any(DataType type, ReduceOp op, void* out, const void* left, const void* right,
+                   std::uint64_t count) noexcept {
+  choose(type, op, false, out, left, right, count);
 }
 
 }  // namespace hawser::coll

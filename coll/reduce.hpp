@@ -14,4 +14,9 @@ namespace hawser::coll {
 void reduce(DataType type, ReduceOp op, void* out, const void* left, const void* right,
             std::uint64_t count) noexcept;
 
+// The same with instructions that any processor of the build's baseline has. `reduce` takes faster
+// ones where they are.
+void reduce_on_any(DataType type, ReduceOp op, void* out, const void* left, const void* right,
+                   std::uint64_t count) noexcept;
+
 }  // namespace hawser::coll

@@ -178,7 +178,9 @@ TEST_CASE("Stack__the_C_API_takes_little_more") {
                                          .peer = HAWSER_ANY_PEER,
                                          .channel = 0,
                                          .owner = HAWSER_APPLICATION,
-                                         .reserved = {}};
+                                         .reserved = {},
+                                         .pieces = nullptr,
+                                         .piece_count = 0};
     const hawser_send_request send{.struct_size = sizeof send,
                                    .data = sent.data(),
                                    .bytes = sent.size(),
@@ -190,7 +192,9 @@ TEST_CASE("Stack__the_C_API_takes_little_more") {
                                    .channel = 0,
                                    .level = HAWSER_ACCEPTED,
                                    .owner = HAWSER_APPLICATION,
-                                   .reserved = {}};
+                                   .reserved = {},
+                                   .pieces = nullptr,
+                                   .piece_count = 0};
     (void)hawser_receive(ends[1], &receive, &operation);
     (void)hawser_send(ends[0], &send, &operation);
     std::size_t done = 0;
