@@ -30,7 +30,7 @@ iostream istream iterator latch limits list locale map memory memory_resource mu
 numeric optional ostream queue random ranges ratio regex scoped_allocator semaphore set shared_mutex
 source_location span sstream stack stdexcept stop_token streambuf string string_view strstream
 syncstream system_error thread tuple type_traits typeindex typeinfo unordered_map unordered_set
-utility valarray variant vector version immintrin.h
+utility valarray variant vector version cpuid.h immintrin.h
 """.split())
 
 C_STD = set("inttypes.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h".split())

@@ -114,9 +114,9 @@ TEST_CASE("Tagged__fi_tsendmsg_and_fi_trecvmsg_one_iovec_or_none") {
   CHECK(entry.entry.data == 77);
   CHECK(std::string(out.data()) == "message");
   CHECK(pair.next_a().entry.op_context == &in);
-  send.iov_count = 2;
+  send.iov_count = 9;  // beyond iov_limit
   CHECK(fi_tsendmsg(pair.a.ep.get(), &send, 0) == -FI_EINVAL);
-  receive.iov_count = 2;
+  receive.iov_count = 9;
   CHECK(fi_trecvmsg(pair.b.ep.get(), &receive, 0) == -FI_EINVAL);
   send.iov_count = receive.iov_count = 0;
   REQUIRE(fi_trecvmsg(pair.b.ep.get(), &receive, 0) == 0);
