@@ -21,6 +21,9 @@ from cases import Skipped, case, check, run_cases  # pylint: disable=wrong-impor
 from jobs import FOLDERS, NICS, OFI_WINDOWS, TCP, TCP_WINDOWS, over_hawser, run  # pylint: disable=wrong-import-position
 
 KILLED = {"FI_HAWSER_FAULT_PLAN": "50ms:1:kill,400ms:1:revive"}
+# The two NICs die by turns, each for half of the time.
+DYING = {"FI_HAWSER_FAULT_PLAN": ",".join(f"{300 + 400 * i}ms:{i % 2}:kill,{500 + 400 * i}ms:{i % 2}:revive"
+                                          for i in range(100))}
 LOSS = {"FI_HAWSER_FAULTS": "loss=0.01,seed=5"}
 # Enough rounds for a NIC to die and return meanwhile.
 PROGRAMS = {"collectives": ["20000"], "messages": [], "communicators": [], "threads": []}
@@ -90,12 +93,14 @@ def one_nic_alone():
 def windows():
     program = [os.path.join(FOLDERS["programs"], "windows"), "30"]
     wanted, _ = run(4, TCP_WINDOWS, program, {})
-    for more in ({}, LOSS, KILLED):
+    for more in ({}, LOSS, KILLED, DYING):
         got, errors = over_hawser(4, program, more, transport=OFI_WINDOWS)
         check(wanted.startswith("digest ") and wanted == got,
               f"windows: over messages\n{wanted}over the provider\n{got}")
         # Each rank has an endpoint for messages and one for windows.
         check(errors.count("hawser: process") >= 8, f"not every rank used the provider\n{errors}")
+        check(total(errors, "one-sided operations") > 0, f"nothing was one-sided\n{errors}")
+    check(total(errors, "paths went down") > 8, f"no NIC died by turns\n{errors}")
 
 
 @case
