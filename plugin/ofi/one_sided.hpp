@@ -15,7 +15,7 @@
 namespace hawser::ofi {
 
 // Vectors of a call, on each side.
-inline constexpr std::size_t kVectors = 4;
+inline constexpr std::size_t kVectors = kMostPieces;
 // Words of one atomic call.
 inline constexpr std::size_t kWords = 16;
 // Operations that one call may become.

@@ -69,7 +69,7 @@ TEST_CASE("Region__attributes_tell_what_one_sided_operations_there_are") {
   CHECK((info->caps & (FI_SEND | FI_RECV)) == 0);
   CHECK((info->tx_attr->caps & kAll) == (FI_READ | FI_WRITE));
   CHECK((info->rx_attr->caps & kAll) == (FI_REMOTE_READ | FI_REMOTE_WRITE));
-  CHECK(info->tx_attr->rma_iov_limit == 4);
+  CHECK(info->tx_attr->rma_iov_limit == 8);
   CHECK(info->domain_attr->mr_key_size == 8);
   CHECK(info->tx_attr->msg_order == FI_ORDER_SAS);
   const Info messages = get_info(hints().get());

@@ -108,16 +108,49 @@ TEST_CASE("Rma__vectors_on_both_sides_have_one_entry") {
   CHECK(pair.a.look().answer == -FI_EAGAIN);
 }
 
+TEST_CASE("Rma__as_many_vectors_as_there_may_be") {
+  Pair pair(one_sided());
+  Memory memory(pair.b, 1000, 7);
+  auto data = pattern(800, 5);
+  std::array<iovec, 8> local;
+  std::array<fi_rma_iov, 8> remote;
+  // No border of one side is one of the other.
+  for (std::size_t i = 0, from = 0, to = 0; i < 8; ++i) {
+    const std::size_t bytes = i == 7 ? 800 - from : 90 + i;
+    const std::size_t room = i == 7 ? 800 - to : 103 - i;
+    local[i] = {data.data() + from, bytes};
+    remote[i] = {.addr = memory.address(100 + to), .len = room, .key = memory.key()};
+    from += bytes;
+    to += room;
+  }
+  const fi_msg_rma write{.msg_iov = local.data(),
+                         .desc = nullptr,
+                         .iov_count = local.size(),
+                         .addr = pair.to_b,
+                         .rma_iov = remote.data(),
+                         .rma_iov_count = remote.size(),
+                         .context = &memory,
+                         .data = 0};
+  REQUIRE(fi_writemsg(pair.a.ep.get(), &write, FI_DELIVERY_COMPLETE | FI_COMPLETION) == 0);
+  REQUIRE(pair.next_a().answer == 1);
+  CHECK(std::equal(data.begin(), data.end(), memory.bytes.begin() + 100));
+  const auto sent = data;
+  std::fill(data.begin(), data.end(), std::uint8_t{0});
+  REQUIRE(fi_readmsg(pair.a.ep.get(), &write, FI_COMPLETION) == 0);
+  REQUIRE(pair.next_a().answer == 1);
+  CHECK(data == sent);
+}
+
 TEST_CASE("Rma__wrong_arguments_are_told_by_the_call") {
   Pair pair(one_sided());
   Memory memory(pair.b);
   fid_ep* const ep = pair.a.ep.get();
   std::vector<std::uint8_t> data(20000);
-  std::array<iovec, 5> five{};
-  five.fill(iovec{data.data(), 1});
+  std::array<iovec, 9> nine{};
+  nine.fill(iovec{data.data(), 1});
   fi_rma_iov remote{.addr = 0, .len = 3, .key = memory.key()};
   fi_msg_rma msg{};
-  msg.msg_iov = five.data();
+  msg.msg_iov = nine.data();
   msg.iov_count = 2;
   msg.addr = pair.to_b;
   msg.rma_iov = &remote;
@@ -130,7 +163,7 @@ TEST_CASE("Rma__wrong_arguments_are_told_by_the_call") {
   CHECK(fi_writemsg(ep, &msg, FI_MATCH_COMPLETE) == -FI_EINVAL);
   CHECK(fi_readmsg(ep, &msg, FI_INJECT) == -FI_EINVAL);
   CHECK(fi_readmsg(ep, &msg, FI_REMOTE_CQ_DATA) == -FI_EINVAL);
-  CHECK(fi_writev(ep, five.data(), nullptr, 5, pair.to_b, 0, memory.key(), nullptr) == -FI_EINVAL);
+  CHECK(fi_writev(ep, nine.data(), nullptr, 9, pair.to_b, 0, memory.key(), nullptr) == -FI_EINVAL);
   msg.rma_iov_count = 0;
   CHECK(fi_writemsg(ep, &msg, 0) == -FI_EINVAL);
   CHECK(fi_inject_write(ep, data.data(), data.size(), pair.to_b, 0, memory.key()) == -FI_EMSGSIZE);
