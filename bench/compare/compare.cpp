@@ -32,20 +32,16 @@
 // Runtime: 5 minutes, and as much again for each loss. `--short` moves less, for the tests.
 // `--json` writes all samples, which tables.py and picture.py show.
 #include <fmt/core.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <csignal>
 #include <string>
 #include <vector>
 
 #include "bench/compare/client.hpp"
 #include "bench/compare/network.hpp"
 #include "bench/compare/report.hpp"
+#include "bench/compare/second_process.hpp"
 #include "bench/compare/transports.hpp"
 
 namespace hawser::bench {
@@ -107,36 +103,17 @@ void complete(const CLI::App& app, Arguments& a) {
   }
 }
 
-pid_t start_server(int argc, char** argv, int fd) {
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child != 0) return child;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);
-  std::string value = std::to_string(::dup(fd));  // without CLOEXEC
-  std::string option = "--peer-fd";
-  std::vector<char*> args(argv, argv + argc);
-  args.insert(args.end(), {option.data(), value.data(), nullptr});
-  ::execv("/proc/self/exe", args.data());
-  ::_exit(127);
-}
-
 int run(Arguments& a, int argc, char** argv) {
   const bool loses = !a.losses.empty();
   if (loses) enter_lossy_network(a.mtu);
-  int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) fail("socketpair failed");
-  const pid_t child = start_server(argc, argv, pair[1]);
-  if (child < 0) fail("fork failed");
-  ::close(pair[1]);
-  const Results results = run_client(a.plan, Wire(pair[0]), [&](double share) {
+  SecondProcess server(argc, argv);
+  const Results results = run_client(a.plan, server.wire(), [&](double share) {
     if (loses) lose_packets(share);
   });
-  int status = 0;
-  ::waitpid(child, &status, 0);
+  const bool server_ended_well = server.wait();
   if (a.json != "-") print_tables(a.plan, results);
   if (!a.json.empty()) write_json(a.plan, results, a.json);
-  return results.samples.empty() || !results.failed.empty() || status != 0 ? 1 : 0;
+  return results.samples.empty() || !results.failed.empty() || !server_ended_well ? 1 : 0;
 }
 
 int main_of(int argc, char** argv) {

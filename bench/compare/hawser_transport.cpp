@@ -5,10 +5,10 @@
 #include <array>
 #include <vector>
 
+#include "bench/compare/hawser_settings.hpp"
 #include "bench/compare/transport.hpp"
 #include "engine/endpoint_registry.hpp"
 #include "engine/inline_endpoint.hpp"
-#include "engine/settings.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::bench {
@@ -18,33 +18,12 @@ namespace {
 constexpr std::uint64_t kNanosecondsToWait = 1000000000;
 constexpr unsigned kWaits = 10;  // fruitless waits
 
-EngineConfig engine_config(const TransportOptions& options) {
-  EngineConfig config;
-  config.nics = options.server ? options.server_nics : options.client_nics;
-  for (unsigned i = config.nics.empty() ? 0 : options.nics; i < options.nics; ++i) {
-    config.nics.push_back("udp:127.0." + std::string(options.server ? "2." : "1.") +
-                          std::to_string(i + 1));
-  }
-  config.faults = options.faults;
-  // Each process has a core of its own. An emulated RDMA device may need it too: its work may be
-  // done by kernel threads.
-  if (options.client_nics.empty()) config.tunables.spin_us = 1000000;
-  return config;
-}
-
-// Settings as an Engine makes them. An Engine has no way to turn the checksum off.
-engine::EngineSettings settings(const TransportOptions& options) {
-  engine::EngineSettings settings = engine::check(engine_config(options));
-  settings.udp_checksum = options.checksum;
-  return settings;
-}
-
 class HawserTransport final : public Transport {
  public:
   explicit HawserTransport(const TransportOptions& options)
       : options_(options),
-        endpoint_(std::make_unique<engine::InlineEndpoint>(settings(options), EndpointConfig{},
-                                                           registry_)) {}
+        endpoint_(std::make_unique<engine::InlineEndpoint>(engine_settings(options),
+                                                           EndpointConfig{}, registry_)) {}
 
   [[nodiscard]] std::string address() const override {
     const Address& blob = endpoint_->address();

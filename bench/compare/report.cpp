@@ -9,15 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "bench/compare/figures.hpp"
+
 namespace hawser::bench {
 
 namespace {
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 template <class Value>
 std::vector<double> each(const std::vector<Sample>& samples, Value&& value) {
@@ -41,12 +37,6 @@ double cpu_per_operation(const std::vector<Sample>& samples) {
   return median(each(samples, [](const Sample& sample) {
     return 1e6 * (sample.client_cpu + sample.server_cpu) / static_cast<double>(sample.count);
   }));
-}
-
-std::string size_name(std::size_t bytes) {
-  if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) return fmt::format("{} MiB", bytes >> 20);
-  if (bytes >= 1024 && bytes % 1024 == 0) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} B", bytes);
 }
 
 const std::vector<Sample>* find(const Results& results, const Point& point) {

@@ -3,14 +3,11 @@
 
 #include <algorithm>
 
+#include "bench/compare/absent.hpp"
+
 namespace hawser::bench {
 
 namespace {
-
-[[maybe_unused, noreturn]] void fail_absent(const char* library, const char* package) {
-  fail(std::string("built without ") + library + ": install " + package +
-       " (./setup.sh compare) and configure the build anew");
-}
 
 std::unique_ptr<Transport> libfabric([[maybe_unused]] std::string_view provider,
                                      [[maybe_unused]] const TransportOptions& options) {
