@@ -3,14 +3,17 @@
 // (session_program.hpp). At its end the NICs are healed. Then, whatever was done, nothing hangs and
 // both endpoints close within their limits. Every operation has its completion, and every packet
 // buffer is back. Nobody has used an operation's bytes after the caller got them back. Unless a
-// packet was forged, every message arrives, with the bytes that were sent.
+// packet was forged, every message arrives, with the bytes that were sent. tiny_one_sided.hpp has
+// what must hold of one-sided operations.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "test/fuzz/forger.hpp"
 #include "test/fuzz/input.hpp"
 #include "test/fuzz/session_program.hpp"
+#include "test/fuzz/tiny_one_sided.hpp"
 #include "test/fuzz/tiny_world.hpp"
 #include "test/proto/wire_samples.hpp"
 
@@ -20,6 +23,12 @@ namespace {
 constexpr std::size_t kMostSteps = 400;
 constexpr std::size_t kRemembered = 64;
 constexpr std::array<std::size_t, 8> kSizes{0, 1, 255, 256, 1024, 1025, 5000, 30000};
+// Of one-sided operations: with and without a signal in the packet, a grant, several fragments.
+constexpr std::array<std::size_t, 8> kOneSidedSizes{0, 1, 8, 216, 256, 257, 1300, 2000};
+constexpr std::uint8_t kAtomicOperations = 12;
+// A forged message number so far beyond the floor stands for one this many times as far.
+constexpr int kNearNumbers = 63;
+constexpr int kFarNumbers = 2048;
 
 class Session {
  public:
@@ -30,11 +39,12 @@ class Session {
   void run() {
     for (std::size_t steps = 0; steps < kMostSteps && !input_.ended(); ++steps) {
       const auto step = static_cast<Step>(input_.next() % kSteps);
-      if (!fabric_step(step)) caller_step(step);
+      if (!fabric_step(step) && !one_sided_step(step)) caller_step(step);
     }
     heal();
     finish();
     world_.close();
+    one_sided_.judge();
   }
 
  private:
@@ -93,9 +103,93 @@ class Session {
       }
       case Step::forge: forge(); return true;
       case Step::raw: raw(); return true;
+      case Step::forge_operation: forge_operation(); return true;
+      case Step::forge_answer: forge_answer(); return true;
       case Step::turn: world_.turn(who(input_.next())); return true;
       default: return false;
     }
+  }
+
+  bool one_sided_step(Step step) {
+    switch (step) {
+      case Step::expose: {
+        const std::uint8_t byte = input_.next();
+        one_sided_.expose(who(byte), static_cast<RegionAccess>(byte >> 1 & 7), (byte & 16) == 0);
+        return true;
+      }
+      case Step::withdraw: {
+        const std::uint8_t byte = input_.next();
+        one_sided_.withdraw(who(byte), byte >> 1);
+        return true;
+      }
+      case Step::write: write(); return true;
+      case Step::read: {
+        const std::uint8_t byte = input_.next();
+        const std::uint8_t size = input_.next();
+        one_sided_.read(target(byte, size), input_.next() & 31u, kOneSidedSizes[size & 7],
+                        (byte & 128) != 0);
+        return true;
+      }
+      case Step::atomic: {
+        const std::uint8_t byte = input_.next();
+        const std::uint8_t word = input_.next();
+        one_sided_.atomic(target(byte, word), this->word(word & 3, input_.next()),
+                          (byte & 128) != 0);
+        return true;
+      }
+      case Step::flush: {
+        const std::uint8_t byte = input_.next();
+        one_sided_.flush(who(byte), byte >> 3);
+        return true;
+      }
+      case Step::notices: {
+        const std::uint8_t byte = input_.next();
+        world_.node(who(byte)).holds_notices = (byte & 2) != 0;
+        return true;
+      }
+      default: return false;
+    }
+  }
+
+  // The channel stands in the upper bits of the second byte.
+  TinyOneSided::Target target(std::uint8_t byte, std::uint8_t second) {
+    return {.from = who(byte),
+            .region = static_cast<std::uint8_t>(byte >> 1 & 7),
+            .key = key(byte >> 4),
+            .channel = static_cast<std::uint16_t>(second >> 3),
+            .strong = (byte & 64) != 0};
+  }
+  static TinyOneSided::Key key(unsigned bits) {
+    using enum TinyOneSided::Key;
+    constexpr std::array kKeys{right, right, wrong_secret, too_long};
+    return kKeys[bits & 3];
+  }
+  static TinyOneSided::Word word(std::uint8_t index, std::uint8_t byte) {
+    TinyOneSided::Word word{.index = index};
+    if (index < TinyRegion::kWords - 1) return word;
+    word.operation = static_cast<AtomicOperation>((byte & 15) % kAtomicOperations);
+    word.shifted = (byte & 16) != 0;
+    word.narrow = (byte & 32) != 0;
+    word.operand = byte * 0x0123456789abcdefu;
+    return word;
+  }
+
+  void write() {
+    const std::uint8_t byte = input_.next();
+    const std::uint8_t size = input_.next();
+    const std::uint8_t more = input_.next();
+    std::optional<TinyOneSided::SignalChoice> signal;
+    // The word that is always swapped has no signals.
+    if (constexpr std::array<std::uint8_t, 4> kWords{0, 0, 1, 3}; (more & 3) != 0) {
+      const std::uint8_t how = input_.next();
+      signal.emplace();
+      signal->word = word(kWords[more & 3], how & 0xf0);
+      signal->word.operation = (how & 128) != 0 ? AtomicOperation::store : AtomicOperation::add;
+      signal->region = static_cast<std::uint8_t>((byte >> 1) + (how & 3));
+      signal->key = key(how >> 2);
+    }
+    one_sided_.write(target(byte, size), std::size_t{more} >> 2 << 4, kOneSidedSizes[size & 7],
+                     (byte & 128) != 0, signal);
   }
 
   void caller_step(Step step) {
@@ -185,6 +279,54 @@ class Session {
     world_.deliver(std::move(packet));
   }
 
+  void forge_operation() {
+    using proto::wire::PacketType;
+    constexpr std::array kTypes{PacketType::write, PacketType::read, PacketType::atomic,
+                                PacketType::write};
+    ForgedOperation choice;
+    const std::uint8_t byte = input_.next();
+    choice.to = who(byte);
+    choice.type = kTypes[byte >> 1 & 3];
+    choice.path_number = byte >> 3;
+    const std::uint8_t flags = input_.next();
+    choice.flags = flags & 31;
+    const auto number = static_cast<std::int8_t>(input_.next());
+    choice.number = number > kNearNumbers ? number * kFarNumbers : number;
+    choice.fragment = input_.next() & 15;
+    const std::uint8_t region = input_.next();
+    choice.key = one_sided_.key_of(choice.to, region & 7);
+    choice.key.secret ^= region >> 3 & 1;
+    choice.key.generation += region >> 4;
+    choice.key_of_word = one_sided_.key_of(choice.to, (region + (flags >> 5)) & 7);
+    const std::uint8_t size = input_.next();
+    choice.bytes = (size & 16) != 0 ? kMaxMessageBytes : kOneSidedSizes[size & 7];
+    choice.has_other_payload = (size & 8) != 0;
+    choice.offset = input_.next() * 32u;
+    choice.note = static_cast<std::int8_t>(input_.next());
+    const std::uint8_t word = input_.next();
+    choice.word = {.operation = static_cast<AtomicOperation>(word & 15),
+                   .width = static_cast<std::uint8_t>((word & 16) != 0 ? 4 : 8),
+                   .operand = word / 32u};
+    if (auto packet = test::forge(choice, lately_)) {
+      world_.honest = false;
+      deliver(std::move(*packet));
+    }
+  }
+
+  void forge_answer() {
+    ForgedAnswer choice;
+    const std::uint8_t byte = input_.next();
+    choice.to = who(byte);
+    choice.kind = static_cast<ForgedAnswer::Kind>((byte >> 1) % 3);
+    choice.number = static_cast<std::int8_t>(input_.next());
+    choice.value = input_.next();
+    choice.count = std::max<std::uint8_t>(input_.next(), 1);
+    if (auto packet = test::forge(choice, lately_)) {
+      world_.honest = false;
+      deliver(std::move(*packet));
+    }
+  }
+
   void raw() {
     const std::uint8_t where = input_.next();
     Flying packet;
@@ -206,12 +348,13 @@ class Session {
         nic->tell(proto::NicEvent::Kind::up);
       }
       world_.node(i).next_turn = world_.now();
+      world_.node(i).holds_notices = false;
       world_.put_back(i);
     }
     (void)world_.run(proto::milliseconds(5), [] { return false; });
   }
 
-  // Every message arrives once somebody receives it.
+  // Every message arrives once somebody receives it, and every one-sided operation ends.
   void finish() {
     std::uint64_t failures = 0;
     for (std::uint32_t i = 0; i < 2; ++i) {
@@ -219,12 +362,13 @@ class Session {
     }
     if (!world_.honest || ended_ || failures > 0) return;
     const bool all = world_.run(proto::milliseconds(3000), [&] {
-      bool sends = false;
+      bool open = false;
       for (std::uint32_t i = 0; i < 2; ++i) {
         const auto& operations = world_.node(i).operations;
         const bool waits = std::ranges::any_of(
             operations, [](const auto& o) { return o.id != kNoOperation && o.is_send; });
-        sends |= waits;
+        open |= waits ||
+                std::ranges::any_of(operations, [](const auto& o) { return o.is_one_sided(); });
         const bool awaited = std::ranges::any_of(world_.node(1 - i).operations, [](const auto& o) {
           return o.id != kNoOperation && !o.is_send && o.size == 30001;
         });
@@ -233,13 +377,14 @@ class Session {
           for (std::uint32_t o = 0; o < operations.size(); ++o) world_.cancel(1 - i, o);
         }
       }
-      return !sends;
+      return !open;
     });
-    HAWSER_ASSERT(all, "a send hangs in a healed world");
+    HAWSER_ASSERT(all, "a send or a one-sided operation hangs in a healed world");
   }
 
   Input input_;
   TinyWorld world_;
+  TinyOneSided one_sided_{world_};
   std::deque<Flying> lately_;
   bool ended_ = false;  // an endpoint ended the session on purpose
 };

@@ -50,6 +50,28 @@ enum class Step : std::uint8_t {
   hold,
   // 1 byte endpoint: only this one takes a turn.
   turn,
+  // 1 byte endpoint, rights, whether the memory can't do atomics.
+  expose,
+  // 1 byte endpoint, which region.
+  withdraw,
+  // The first byte of these three: endpoint, 3 bits which region of the other one, 2 bits how wrong
+  // the key is, strong, one bit more. A write: that bit is whether it notifies, 1 byte size and
+  // channel, 1 byte kind of signal and offset; with a signal, 1 byte of it.
+  write,
+  // That bit is whether it reads what is written; 1 byte size and channel, 1 byte offset.
+  read,
+  // That bit is whether it fetches; 1 byte word and channel, 1 byte operation.
+  atomic,
+  // 1 byte endpoint and channel.
+  flush,
+  // 1 byte endpoint, whether its program leaves notices in their ring from now on.
+  notices,
+  // A one-sided packet: 1 byte to which endpoint, its type and the numbers of its path, then 1 byte
+  // each for flags, number, fragment, region, size, offset, note, word.
+  forge_operation,
+  // A block about a message: 1 byte to which endpoint and kind, then 1 byte each for number, value,
+  // count.
+  forge_answer,
   count_
 };
 

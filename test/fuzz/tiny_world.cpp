@@ -250,6 +250,14 @@ void TinyWorld::cancel(std::uint32_t at, std::uint32_t which) {
   (void)node.endpoint->cancel(now_, node.operations[which % kOperations].id);
 }
 
+void TinyWorld::check_receive(const TinyOperation& operation, const Completion& completion) const {
+  if (!honest) return;
+  HAWSER_ASSERT(completion.bytes <= operation.size);
+  for (std::size_t b = 0; b < completion.bytes; ++b) {
+    HAWSER_ASSERT(operation.bytes[b] == byte_of(completion.immediate, b), "other bytes");
+  }
+}
+
 void TinyWorld::take_completions(TinyNode& node) {
   std::array<Completion, 16> completions;
   for (std::size_t n = completions.size(); n == completions.size();) {
@@ -260,13 +268,12 @@ void TinyWorld::take_completions(TinyNode& node) {
       TinyOperation& operation = node.operations[index];
       HAWSER_ASSERT(operation.id == completion.operation, "a completion of nothing");
       const bool ok = completion.status == Status::ok || completion.status == Status::truncated;
-      if (!operation.is_send && ok && honest) {
-        HAWSER_ASSERT(completion.bytes <= operation.size);
-        for (std::size_t b = 0; b < completion.bytes; ++b) {
-          HAWSER_ASSERT(operation.bytes[b] == byte_of(completion.immediate, b), "other bytes");
-        }
+      if (operation.is_one_sided()) {
+        listener->on_completed(operation, completion);
+      } else if (ok) {
+        if (!operation.is_send) check_receive(operation, completion);
+        ++(operation.is_send ? sends_ok : receives_ok);
       }
-      if (ok) ++(operation.is_send ? sends_ok : receives_ok);
       if (!completion.released) continue;
       operation = TinyOperation{};
       node.free.push_back(index);
@@ -277,11 +284,21 @@ void TinyWorld::take_completions(TinyNode& node) {
   }
 }
 
+void TinyWorld::take_notices(std::uint32_t i) {
+  std::array<Completion, 16> notices;
+  for (std::size_t n = notices.size(); n == notices.size();) {
+    n = nodes_[i].endpoint->poll_notices(notices);
+    for (std::size_t k = 0; k < n && listener != nullptr; ++k) listener->on_notice(i, notices[k]);
+  }
+  HAWSER_ASSERT(!nodes_[i].endpoint->has_notices(), "a notice is left");
+}
+
 void TinyWorld::turn(std::uint32_t i) {
   TinyNode& node = nodes_[i];
   const proto::TurnResult result = node.endpoint->turn(now_);
   node.next_turn = result.progressed ? now_ + proto::microseconds(1) : result.wake_at;
   take_completions(node);
+  if (!node.holds_notices) take_notices(i);
 }
 
 void TinyWorld::close() {

@@ -92,11 +92,26 @@ class TinyNic final : public proto::Nic {
 
 // One operation, from its call to its last completion.
 struct TinyOperation {
+  static constexpr std::uint32_t kNoRecord = ~0u;
   OperationId id = kNoOperation;
   bool is_send = false;
   std::unique_ptr<std::byte[]> bytes;
   std::size_t size = 0;
-  std::uint64_t serial = 0;  // of a send
+  std::uint64_t serial = 0;          // of a send
+  std::uint32_t record = kNoRecord;  // of a one-sided operation: its listener's name for it
+
+  [[nodiscard]] bool is_one_sided() const { return id != kNoOperation && record != kNoRecord; }
+};
+
+// The world hands it the completions of one-sided operations, and the notices of peers' writes.
+class TinyListener {
+ public:
+  // The operation's bytes still exist.
+  virtual void on_completed(const TinyOperation& operation, const Completion& completion) = 0;
+  virtual void on_notice(std::uint32_t node, const Completion& notice) = 0;
+
+ protected:
+  ~TinyListener() = default;
 };
 
 struct TinyNode {
@@ -110,6 +125,7 @@ struct TinyNode {
   std::optional<MessageId> claimed;
   proto::Time next_turn{};
   bool closing = false;
+  bool holds_notices = false;  // its program takes none out of the ring
 };
 
 // Addresses beyond those of the two endpoints' NICs, for the strangers that the fuzzer plays.
@@ -139,6 +155,10 @@ class TinyWorld {
   void receive_claimed(std::uint32_t at, std::size_t bytes);
   void cancel(std::uint32_t at, std::uint32_t which);
   void turn(std::uint32_t i);
+  // For calls that the world has no function for: `take` makes an operation, null if all are under
+  // way. `took` says what the call has answered, and returns whether that was ok.
+  TinyOperation* take(TinyNode& node);
+  static bool took(TinyNode& node, TinyOperation& operation, Status status);
   // Delivers a packet to its endpoint. A packet for a stranger goes to `strangers`.
   void deliver(Flying packet) {
     if (packet.to >= nodes_.size()) {
@@ -170,14 +190,15 @@ class TinyWorld {
 
   // As long as this is true, each receive must get exactly what a send gave. A forger clears it.
   bool honest = true;
+  TinyListener* listener = nullptr;  // null: no call for a one-sided operation is made
   std::uint64_t sends_ok = 0;
   std::uint64_t receives_ok = 0;
 
  private:
   void step(proto::Time end);
-  TinyOperation* take(TinyNode& node);
-  static bool took(TinyNode& node, TinyOperation& operation, Status status);
   void take_completions(TinyNode& node);
+  void take_notices(std::uint32_t i);
+  void check_receive(const TinyOperation& operation, const Completion& completion) const;
 
   proto::Time now_{1000000000};
   std::deque<Flying> air_;

@@ -2,7 +2,9 @@
 #include "test/proto/wire_samples.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <functional>
 
 #include "proto/wire/checksum.hpp"
 #include "proto/wire/mac.hpp"
@@ -14,6 +16,15 @@ using namespace proto;
 using namespace proto::wire;
 
 namespace {
+
+// The sets of flags that a WRITE can have.
+constexpr std::uint8_t kWriteFlags[] = {0,
+                                        kTargetReply,
+                                        kTargetReply | kTargetWithdrawn,
+                                        kTargetNotifies,
+                                        kTargetSignals,
+                                        kTargetNotifies | kTargetSignals};
+constexpr std::uint8_t kAtomicOperations = 12;
 
 class Maker {
  public:
@@ -38,6 +49,15 @@ class Maker {
                   std::vector<std::byte>(header_bytes + payload.size())};
     std::memcpy(sample.bytes.data(), buffer.bytes, header_bytes);
     std::copy(payload.begin(), payload.end(), sample.bytes.begin() + header_bytes);
+    return sample;
+  }
+
+  // A one-sided packet whose target and operands `wanted` has changed.
+  template <class Wanted>
+  Sample one_sided_packet(PacketType type, std::size_t payload_bytes, Wanted&& wanted) {
+    wanted_ = wanted;
+    Sample sample = packet(type, payload_bytes, 1);
+    wanted_ = nullptr;
     return sample;
   }
 
@@ -73,19 +93,15 @@ class Maker {
   void one_sided(PacketWriter& writer, PacketType type) {
     writer.part(FragmentPart{u32(), type == PacketType::write ? u32() : 0});
     TargetPart target{u32(), u32(), u64(), u64(), u32(), u8(), 0, u16(), u64()};
-    OperandsPart operands{u64(), u64(), static_cast<AtomicOperation>(below(12)), width(), {}};
+    OperandsPart operands{
+        u64(), u64(), static_cast<AtomicOperation>(below(kAtomicOperations)), width(), {}};
     if (type == PacketType::write) {
-      constexpr std::uint8_t kFlags[] = {0,
-                                         kTargetReply,
-                                         kTargetReply | kTargetWithdrawn,
-                                         kTargetNotifies,
-                                         kTargetSignals,
-                                         kTargetNotifies | kTargetSignals};
-      target.flags = kFlags[below(std::size(kFlags))];
+      target.flags = kWriteFlags[below(std::size(kWriteFlags))];
     } else if (type == PacketType::atomic) {
       target.flags = below(2) == 0 ? kTargetFetches : 0;
       target.set_length(operands.width);
     }
+    if (wanted_) wanted_(target, operands);
     writer.part(target);
     if (type == PacketType::atomic) writer.part(operands);
     if ((target.flags & kTargetSignals) == 0) return;
@@ -206,7 +222,28 @@ class Maker {
   std::uint8_t u8() { return static_cast<std::uint8_t>(random_()); }
 
   std::mt19937_64& random_;
+  std::function<void(TargetPart&, OperandsPart&)> wanted_;
 };
+
+// A WRITE with each set of flags, and an ATOMIC with each operation, width and flag.
+void add_one_sided_samples(Maker& maker, std::vector<Sample>& samples) {
+  for (const std::uint8_t flags : kWriteFlags) {
+    const auto wanted = [&](TargetPart& target, OperandsPart&) { target.flags = flags; };
+    const bool has_bytes = (flags & kTargetWithdrawn) == 0;
+    samples.push_back(maker.one_sided_packet(PacketType::write, has_bytes ? 40 : 0, wanted));
+  }
+  for (std::uint8_t operation = 0; operation < kAtomicOperations; ++operation) {
+    for (const std::uint8_t width : std::to_array<std::uint8_t>({4, 8})) {
+      const auto wanted = [&](TargetPart& target, OperandsPart& operands) {
+        operands.operation = static_cast<AtomicOperation>(operation);
+        operands.width = width;
+        target.set_length(width);
+        target.flags = (operation + width / 4) % 2 == 0 ? kTargetFetches : 0;
+      };
+      samples.push_back(maker.one_sided_packet(PacketType::atomic, 0, wanted));
+    }
+  }
+}
 
 }  // namespace
 
@@ -223,6 +260,7 @@ std::vector<Sample> wire_samples() {
     // With 12 blocks the packet has every kind.
     if (rule.blocks) samples.push_back(maker.packet(rule.type, 0, 12));
   }
+  add_one_sided_samples(maker, samples);
   return samples;
 }
 

@@ -19,7 +19,8 @@ struct Sample {
   std::vector<std::byte> bytes;
 };
 
-// At least one well-formed packet of every type and with every kind of block, checksums set.
+// At least one well-formed packet of every type, with every kind of block, with every set of flags
+// of a WRITE, and with every operation of an ATOMIC. Checksums are set.
 [[nodiscard]] std::vector<Sample> wire_samples();
 
 // A well-formed packet of a random type with random fields, blocks and payload, and the right
