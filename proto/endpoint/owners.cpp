@@ -148,9 +148,4 @@ Peer* Owners::used_peer(PeerId id) {
   return &peer;
 }
 
-bool Owners::has_place_for_send(const Peer& peer) const {
-  return peer.sends.table.size() < turn.tunables.max_messages_per_peer &&
-         peer.sends.table.in_window(peer.sends.next_number);
-}
-
 }  // namespace hawser::proto

@@ -84,7 +84,10 @@ struct Owners {
   std::uint64_t exposed = 0;  // regions so far
   // For a call that concerns the peer: wakes it. Null: no peer has that name.
   [[nodiscard]] Peer* used_peer(PeerId id);
-  [[nodiscard]] bool has_place_for_send(const Peer& peer) const;
+  [[nodiscard]] bool has_place_for_send(const Peer& peer) const {
+    return peer.sends.table.size() < turn.tunables.max_messages_per_peer &&
+           peer.sends.table.in_window(peer.sends.next_number);
+  }
 };
 
 // A caller without a free name for its operation gets `again`, after all other checks.

@@ -42,6 +42,18 @@ std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragme
                                       fragment_bytes, message.bytes - begin));
 }
 
+// Copies what has room into the one buffer of a receive.
+inline void copy_in(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
+                    std::size_t count) {
+  if (begin >= message.buffer_bytes) return;
+  const auto room =
+      static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
+  if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
+  // Most likely the next fragment comes next; prefetch its place.
+  const std::byte* const next = message.buffer + begin + room;
+  prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
+}
+
 }  // namespace
 
 // A sender's floor may pass only messages that have their final status: whole ones.
@@ -311,6 +323,8 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
   turn_.counters.data_bytes_received += packet.payload.size();
   if (is_one_sided) {
     place_long(message, begin, packet.payload);
+  } else if (message.matched && !message.scattered) {
+    copy_in(message, begin, packet.payload.data(), packet.payload.size());
   } else if (message.matched) {
     place(message, begin, packet.payload.data(), packet.payload.size());
   }
@@ -325,14 +339,10 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
 
 void Incoming::place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                      std::size_t count) {
+  if (!message.scattered) return copy_in(message, begin, bytes, count);
   if (begin >= message.buffer_bytes) return;
-  const auto room =
-      static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
-  if (message.scattered) return message.pieces->put(begin, {bytes, room});
-  if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
-  // Most likely the next fragment comes next; prefetch its place.
-  const std::byte* const next = message.buffer + begin + room;
-  prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
+  message.pieces->put(begin, {bytes, static_cast<std::size_t>(std::min<std::uint64_t>(
+                                         count, message.buffer_bytes - begin))});
 }
 
 // Every fragment is claimed and in its place.

@@ -235,6 +235,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void cancel_refused(Peer& peer, OutgoingMessage& message);
   void complete_send(const OutgoingMessage& message, bool released);
   void release_send(OutgoingMessage& message);
+  void release_one_sided(Peer& peer, OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
   void let_go(OutgoingMessage& message);
   void end_withdrawn_reading(OutgoingMessage& message);

@@ -29,7 +29,19 @@
 namespace hawser::proto {
 
 namespace {
+
 constexpr std::uint8_t kMostAsked = 255;  // the count ends here
+
+// Gives the message the peer's next number. False: the table has no place for it.
+inline bool give_number(Peer& peer, OutgoingMessage& message, std::uint32_t index, Time now) {
+  const std::uint64_t number = peer.sends.next_number;
+  if (!peer.sends.table.set(number, index)) return false;
+  message.number = number;
+  message.moved = coarse(now);
+  ++peer.sends.next_number;
+  return true;
+}
+
 }  // namespace
 
 Outgoing::Outgoing(const Parts& parts, const Limits& limits)
@@ -57,12 +69,14 @@ Outgoing::Outgoing(const Parts& parts, const Limits& limits)
 }
 
 OutgoingMessage* Outgoing::make(Peer& peer, GatherList* pieces) {
-  if (pieces != nullptr && !joints_.take(*pieces)) return nullptr;
   OutgoingMessage* const message = messages_.try_allocate();
-  if (message != nullptr) message->peer = peer.index;
-  if (message == nullptr || !enter(peer, *message)) {
-    if (message != nullptr) messages_.free(messages_.index_of(*message));
-    if (pieces != nullptr) joints_.give(*pieces);
+  if (message == nullptr) return nullptr;
+  const std::uint32_t index = messages_.index_of(*message);
+  message->peer = peer.index;
+  const bool has_joints = pieces == nullptr || joints_.take(*pieces);
+  if (!has_joints || !give_number(peer, *message, index, turn_.now())) {
+    if (has_joints && pieces != nullptr) joints_.give(*pieces);
+    messages_.free(index);
     return nullptr;
   }
   if (pieces != nullptr) {
@@ -74,14 +88,8 @@ OutgoingMessage* Outgoing::make(Peer& peer, GatherList* pieces) {
   return message;
 }
 
-// Gives the message the peer's next number. False: the table has no place for it.
 bool Outgoing::enter(Peer& peer, OutgoingMessage& message) {
-  const std::uint64_t number = peer.sends.next_number;
-  if (!peer.sends.table.set(number, messages_.index_of(message))) return false;
-  message.number = number;
-  message.moved = coarse(turn_.now());
-  ++peer.sends.next_number;
-  return true;
+  return give_number(peer, message, messages_.index_of(message), turn_.now());
 }
 
 void Outgoing::start(Peer& peer, OutgoingMessage& message) {

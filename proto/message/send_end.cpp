@@ -22,7 +22,7 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   if (peer.sends.to_send.contains(messages_, index)) peer.sends.to_send.remove(messages_, index);
   timers_.remove(index);
   message.ask_timer.stop();
-  drop_retransmits(peer.sends, message);
+  if (message.queued > 0) drop_retransmits(peer.sends, message);
   peer.sends.table.erase(message.number);
   if (message.kind == SendKind::message && (status == Status::ok || status == Status::truncated))
     ++turn_.counters.messages_sent;
@@ -49,16 +49,19 @@ void Outgoing::release_send(OutgoingMessage& message) {
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
   touched_.add(peer);
-  const std::uint32_t then =
-      message.one_sided == kNoIndex ? kNoIndex : one_sided_.at(message.one_sided).then;
+  if (message.one_sided != kNoIndex) return release_one_sided(peer, message);
+  if (message.gathered) joints_.give(*message.pieces);
+  messages_.free(messages_.index_of(message));
+}
+
+// Its place in the order goes to the next one, and its signal follows it.
+void Outgoing::release_one_sided(Peer& peer, OutgoingMessage& message) {
+  const std::uint32_t then = one_sided_.at(message.one_sided).then;
   const Status result = message.result;
   const bool has_left = std::max(message.next_fragment, message.sent_before) > 0;
   const bool is_reply = message.kind == SendKind::reply;
-  if (message.one_sided != kNoIndex) {
-    leave_order(peer, message);
-    free_one_sided(message);
-  }
-  if (message.gathered) joints_.give(*message.pieces);
+  leave_order(peer, message);
+  free_one_sided(message);
   messages_.free(messages_.index_of(message));
   if (is_reply) {
     messages_.withhold(1);
