@@ -207,6 +207,10 @@ void PathSet::path_heard(Peer& peer, Path& path, bool full_probe) {
       return;
     case PathState::suspect:
       if (passes_small_only(peer, path)) return path_down(peer, path, Reason::only_small);
+      // The path has answered, so mere probes under way would tell nothing new. If their answers
+      // are lost where that of an insisting probe was not, their timeout would make the path
+      // SUSPECT again, and so for ever.
+      if (!awaits_data(path)) evacuate(peer, path);
       return path_up(peer, path, Reason::answered);
     case PathState::down:
       path.state = PathState::probing;

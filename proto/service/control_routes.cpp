@@ -16,17 +16,17 @@ void ControlRoutes::forget_slot(Peer& peer, std::uint32_t slot) {
   peer.routes.doubted = static_cast<std::uint16_t>(peer.routes.doubted & ~(1u << slot));
 }
 
-// Doubts the pair that control last went over: it brought no answer.
-void ControlRoutes::doubt_route(Peer& peer) {
+// Doubts the pair that control went over first: it brought no answer.
+void ControlRoutes::doubt_route(Peer& peer, NicPair pair) {
   for_each_path(paths_, peer.paths, [&](const Path& path) {
-    if (pair_of(path) != peer.routes.sent_over) return;
+    if (pair_of(path) != pair) return;
     peer.routes.doubted = static_cast<std::uint16_t>(peer.routes.doubted | 1u << path.slot);
     peer.routes.doubted_at = coarse(turn_.now());
   });
 }
 
-// Whether a packet may go over all pairs now. If so, the pair that comes first is doubted.
-bool ControlRoutes::may_insist(Peer& peer) {
+// Whether a packet may go over all pairs now. If so, the pair that came first is doubted.
+bool ControlRoutes::may_insist(Peer& peer, NicPair first) {
   const auto least = static_cast<std::uint32_t>(peer.response.overdue(turn_.granularity).ns >> 10);
   if (peer.routes.insisted_at != 0 && fine(turn_.now()) - peer.routes.insisted_at < least)
     return false;
@@ -35,7 +35,7 @@ bool ControlRoutes::may_insist(Peer& peer) {
   // says nothing either.
   const Duration due = peer.response.overdue(turn_.granularity);
   const bool was_away = turn_.absence().since(turn_.now() - due * 4).ns > 0;
-  if (turn_.now() - peer.session.last_heard <= due && !was_away) doubt_route(peer);
+  if (turn_.now() - peer.session.last_heard <= due && !was_away) doubt_route(peer, first);
   return true;
 }
 
@@ -65,10 +65,13 @@ std::optional<NicPair> ControlRoutes::find_up(Peer& peer, NicPair than, std::uin
 
 Ways ControlRoutes::ways_of_question(Peer& peer, std::uint32_t asked) {
   if (asked == 0) return Ways::one;
-  return asked >= kInsistsAfter && may_insist(peer) ? Ways::all : Ways::two;
+  return asked >= kInsistsAfter && may_insist(peer, peer.routes.sent_over) ? Ways::all : Ways::two;
 }
 
-Ways ControlRoutes::ways_of_answer(Peer& peer) { return may_insist(peer) ? Ways::all : Ways::two; }
+Ways ControlRoutes::ways_of_answer(Peer& peer, bool is_probe) {
+  const NicPair first = is_probe ? peer.session.route : peer.routes.sent_over;
+  return may_insist(peer, first) ? Ways::all : Ways::two;
+}
 
 // A packet with copies takes the pair last heard in any case: if no path answers any more, UP only
 // describes the past.

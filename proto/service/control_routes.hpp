@@ -40,8 +40,10 @@ class ControlRoutes {
 
   // For a question that was asked `asked` times before.
   [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
-  // For the answer to a question that the peer asked in vain before.
-  [[nodiscard]] Ways ways_of_answer(Peer& peer);
+  // For the answer to a question that the peer asked in vain before. A probe (`is_probe`) always
+  // comes over the pair of its path, and so its answers went over that pair first. Meanwhile other
+  // packets may have been answered over other pairs.
+  [[nodiscard]] Ways ways_of_answer(Peer& peer, bool is_probe);
 
   // The pair for a packet without copies, or the first pair of one with copies.
   [[nodiscard]] NicPair first_of(Peer& peer, Ways ways);
@@ -54,8 +56,8 @@ class ControlRoutes {
 
  private:
   [[nodiscard]] Routes plan(Peer& peer, Ways ways);
-  void doubt_route(Peer& peer);
-  [[nodiscard]] bool may_insist(Peer& peer);
+  void doubt_route(Peer& peer, NicPair pair);
+  [[nodiscard]] bool may_insist(Peer& peer, NicPair first);
   [[nodiscard]] std::uint32_t doubted_slots(Peer& peer);
   [[nodiscard]] std::optional<NicPair> find_up(Peer& peer, NicPair than, std::uint32_t not_these);
   [[nodiscard]] std::optional<NicPair> other_route(Peer& peer, NicPair than);

@@ -47,6 +47,12 @@ class DeadWays {
   std::uint64_t lost_ = 0;
 };
 
+proto::wire::PacketType type_of(const FaultPacket& packet) {
+  proto::wire::CommonHeader header;
+  std::memcpy(&header, packet.header.data(), sizeof header);
+  return header.type;
+}
+
 // Exchanges messages of all kinds in both directions. False if not all is done within the limit.
 bool exchange_all_sorts(World& world, std::uint64_t round, proto::Duration limit) {
   Exchange exchange(world);
@@ -124,6 +130,39 @@ TEST_CASE("control_routes__one_pair_that_works_is_enough", "[A9]") {
     REQUIRE(exchange_all_sorts(world, 1, milliseconds(400)));
     REQUIRE(exchange_all_sorts(world, 2, milliseconds(400)));
   }
+}
+
+// All that node 1 says on the control queue of its NIC 1 is lost, and all data of its NIC 0. Node 0
+// then hears of its path 1 only what insists, because node 1 has no other pair that is UP. The way
+// there takes so long that the verdict of silence comes before that answer.
+TEST_CASE("control_routes__a_path_that_only_insisting_probes_hear_from_is_not_probed_for_ever",
+          "[P28]") {
+  DeadWays ways;
+  World* running = nullptr;
+  int probes = 0;
+  WorldConfig config;
+  config.nics = 2;
+  config.hook = [&](std::uint32_t node, std::uint32_t nic,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction == Direction::rx) return ways(node, nic, packet);
+    if (node != 0) return std::nullopt;
+    if (running != nullptr && type_of(packet) == proto::wire::PacketType::probe) ++probes;
+    if (nic == 1) return Fate{.delay = proto::microseconds(30)};
+    return std::nullopt;
+  };
+  World world(config);
+  world.connect_all();
+  REQUIRE(exchange_all_sorts(world, 0, milliseconds(20)));
+  ways.silence(1, 1, Queue::control, 2);
+  ways.silence(1, 0, Queue::data, 2);
+  for (std::uint64_t round = 1; round < 4; ++round) {
+    REQUIRE(exchange_all_sorts(world, round, milliseconds(100)));
+  }
+  world.run_for(milliseconds(20));
+  running = &world;
+  world.run_for(milliseconds(200));  // nothing is missing any more
+  INFO(probes << " probes");
+  CHECK(probes <= 40);  // without the rule some 800
 }
 
 }  // namespace
