@@ -159,7 +159,7 @@ void PathSet::sample_response(Peer& peer, Path& path, Duration rtt, Duration res
   const Duration first = std::max(guess, patience_with(turn_, peer) / kFirstSample);
   const bool peer_was_away = residence >= microseconds(turn_.tunables.late_wakeup_us);
   if (!path.response.sampled()) {
-    path.response.sample(std::min(rtt, first));
+    path.response.sample_first(rtt, first, turn_.now());
   } else if (peer_was_away || turn_.was_away_since(turn_.now() - rtt)) {
     path.response.sample_absence(rtt, turn_.now());
   } else {

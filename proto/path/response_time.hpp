@@ -38,6 +38,13 @@ class ResponseTime {
     smoothed_ = (smoothed_ * 7 + rtt) / 8;
   }
 
+  // The first sample of a path counts as `most` at most. If it is cut, the answers that follow show
+  // the same absence.
+  void sample_first(Duration rtt, Duration most, Time now) {
+    if (most < rtt) cut_at_ = fine(now);
+    sample(std::min(rtt, most));
+  }
+
   // A sample during which a host was away. The absence delays all packets in flight, and each of
   // their answers shows it again. If it was no usual absence, a sample that is cut therefore counts
   // only if its packet left after the last such sample was taken.

@@ -410,8 +410,14 @@ void Sessions::on_session(std::size_t nic, const wire::PacketView& packet) {
     peer.session.call_at = kNever;
   }
   if (!was_ready && echoed) {
-    if (peer.handshake.calls == 1)
-      peer.response = first_guess(turn_.now() - peer.handshake.called_at);
+    if (peer.handshake.calls == 1) {
+      // An absence of this end says nothing about the other.
+      const Duration took = turn_.now() - peer.handshake.called_at;
+      const Duration away = turn_.absence().since(peer.handshake.called_at);
+      const Duration initial = microseconds(turn_.tunables.initial_rtt_us);
+      const Duration least = std::max(took - away, std::min(took, initial));
+      peer.response = first_guess(away == Duration{} ? took : least);
+    }
     become_ready(peer);
   } else if (!was_ready) {
     if (peer.session.state != SessionState::answered) {

@@ -72,6 +72,16 @@ TEST_CASE("response_time__takes_all_samples_of_one_absence_for_one", "[L10]") {
   CHECK(time.overdue(Duration{1}) < microseconds(1000));
 }
 
+// The first sample is cut down, and the answers read with it show the same absence.
+TEST_CASE("response_time__takes_the_first_sample_of_an_absence_for_all", "[L10]") {
+  ResponseTime time(milliseconds(2));
+  const Time now{1'000'000'000};
+  time.sample_first(milliseconds(475), milliseconds(12), now);
+  for (int i = 0; i < 11; ++i) time.sample_absence(milliseconds(475), now);
+  CHECK(time.smoothed() == milliseconds(12));
+  CHECK(time.unanswered(microseconds(1)) == milliseconds(36));
+}
+
 // A host that is always away for long answers each packet late, also those that leave later.
 TEST_CASE("response_time__believes_absences_of_one_round_trip_after_the_other", "[L10]") {
   ResponseTime time;
