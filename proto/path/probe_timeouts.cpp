@@ -128,6 +128,11 @@ void PathSet::expire_pto(Peer& peer, Path& path) {
     record.detail = path.unanswered;
     turn_.trace(record);
   }
+  // Its packets in flight must not use up the limit that all peers share.
+  if (path.state == PathState::up && !path.written_off) {
+    written_off_ += path.packets_in_flight;
+    path.written_off = true;
+  }
   // Suspects the path only if the peer has acknowledged later packets elsewhere, with nothing left
   // in its rings. A peer that is silent altogether, or behind, is no better elsewhere. Hearing the
   // peer proves nothing: packets that its NICs had queued go out while it is away.
@@ -137,11 +142,8 @@ void PathSet::expire_pto(Peer& peer, Path& path) {
       oldest + pto_base(path) < peer.silence.newest_acked_sent) {
     return suspect(peer, path, Reason::probe_timeouts);
   }
-  // The path does not answer: the peer is away, or the living NICs are not paired. Its packets in
-  // flight must not use up the limit that all peers share.
+  // The path does not answer: the peer is away, or the living NICs are not paired.
   if (path.state == PathState::up && path.unanswered >= kPatientPtos) {
-    if (!path.written_off) written_off_ += path.packets_in_flight;
-    path.written_off = true;
     bridge(peer, path.local_nic, path.remote_nic, true);
     seek(peer);
   }
