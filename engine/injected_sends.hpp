@@ -55,7 +55,7 @@ class InjectedSends {
   }
 
  private:
-  // Of a valid request.
+  // The sum means nothing if the request is not valid, which its caller finds as well.
   [[nodiscard]] static std::uint64_t bytes_of(const SendRequest& request) {
     std::uint64_t bytes = request.bytes;
     for (const SendPiece& piece : request.pieces) bytes += piece.bytes;
