@@ -415,8 +415,7 @@ void Sessions::on_session(std::size_t nic, const wire::PacketView& packet) {
       const Duration took = turn_.now() - peer.handshake.called_at;
       const Duration away = turn_.absence().since(peer.handshake.called_at);
       const Duration initial = microseconds(turn_.tunables.initial_rtt_us);
-      const Duration least = std::max(took - away, std::min(took, initial));
-      peer.response = first_guess(away == Duration{} ? took : least);
+      peer.response = first_guess(std::max(took - away, std::min(took, initial)));
     }
     become_ready(peer);
   } else if (!was_ready) {

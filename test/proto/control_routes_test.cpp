@@ -79,18 +79,18 @@ TEST_CASE("control routes: a question takes more pairs the more often it was in 
   REQUIRE(at.routes.ways_of_question(at.peer, kInsistsAfter) == Ways::all);
   // One packet goes over all pairs in a response time, be it a question or an answer.
   REQUIRE(at.routes.ways_of_question(at.peer, kInsistsAfter) == Ways::two);
-  REQUIRE(at.routes.ways_of_answer(at.peer) == Ways::two);
+  REQUIRE(at.routes.ways_of_answer(at.peer, false) == Ways::two);
   at.turn.call(at.turn.now() + milliseconds(10));
-  REQUIRE(at.routes.ways_of_answer(at.peer) == Ways::all);
+  REQUIRE(at.routes.ways_of_answer(at.peer, false) == Ways::all);
   at.routes.begin_session(at.peer);
-  REQUIRE(at.routes.ways_of_answer(at.peer) == Ways::all);
+  REQUIRE(at.routes.ways_of_answer(at.peer, false) == Ways::all);
 }
 
 TEST_CASE("control routes: a pair that brought no answer comes last for a while") {
   Routing at;
   REQUIRE(at.send(Ways::one) == 1);
   at.peer.session.last_heard = at.turn.now();  // over another pair
-  REQUIRE(at.routes.ways_of_answer(at.peer) == Ways::all);
+  REQUIRE(at.routes.ways_of_answer(at.peer, false) == Ways::all);
   for (int i = 0; i < 20; ++i) {
     REQUIRE(at.routes.first_of(at.peer, Ways::one) != NicPair(0, 0));
   }

@@ -371,6 +371,35 @@ TEST_CASE("handshake__who_was_away_while_calling_calls_on", "[S5]") {
   exchange.check_all_ok();
 }
 
+// Nor does it tell how long the other end takes to answer.
+TEST_CASE("handshake__who_was_away_while_calling_waits_no_longer_for_answers", "[S5][L10]") {
+  World* running = nullptr;
+  bool lost = false;
+  WorldConfig config;
+  config.tunables.handshake_retry_us = 1000;  // it is away from here on
+  config.hook = [&](std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (running == nullptr || node != 0 || lost || packet.direction != engine::Direction::tx)
+      return std::nullopt;
+    lost = true;
+    return Fate{.drop = true};
+  };
+  World world(config);
+  (void)world.peer(0, 1);
+  world.run_for(proto::microseconds(1));
+  world.pause(0, true);
+  world.run_for(milliseconds(400));
+  world.pause(0, false);
+  REQUIRE(world.run_until([&] { return world.stats(0).sessions_established == 1; },
+                          proto::microseconds(100)));
+  running = &world;
+  Exchange exchange(world);
+  exchange.message(0, 1, 1, 8);
+  REQUIRE(exchange.run(milliseconds(20)));
+  CHECK(lost);
+  exchange.check_all_ok();
+}
+
 TEST_CASE("handshake__is_made_over_whatever_pair_of_nics_lives", "[S5][S24]") {
   for (const auto& [locals, remotes] :
        {std::pair{1u, 2u}, {2u, 1u}, {2u, 3u}, {3u, 2u}, {5u, 4u}}) {
