@@ -18,10 +18,9 @@
 #include "hawser/trace.hpp"
 #include "hawser/types.hpp"
 #include "proto/base/mechanisms.hpp"
-#include "proto/base/pieces.hpp"
 #include "proto/base/time.hpp"
+#include "proto/message/requests.hpp"
 #include "proto/nic.hpp"
-#include "proto/options.hpp"
 #include "proto/region/placement.hpp"
 
 namespace hawser::proto {
@@ -34,34 +33,6 @@ struct EndpointConfig {
   std::span<const std::byte> job_secret{};  // copied; at most 64 bytes
   TraceHook trace = nullptr;                // called in the middle of calls and turns
   void* trace_context = nullptr;
-};
-
-// The caller names operations. The low 32 bits are an index below max_operations that no live
-// operation has; the high 32 bits are free. The completion returns the name. Then the index is
-// free.
-struct SendRequest {
-  OperationId operation = kNoOperation;
-  PeerId peer = kAnyPeer;
-  std::uint16_t channel = 0;
-  std::uint64_t tag = 0;
-  const std::byte* data = nullptr;
-  std::uint64_t bytes = 0;
-  SendOptions options{};
-  bool readable = true;  // false: the bytes are in a device's memory, which only NICs may read
-  GatherList* pieces = nullptr;  // of all `bytes`, instead of `data`; stays until the release
-};
-
-struct ReceiveRequest {
-  OperationId operation = kNoOperation;
-  PeerId peer = kAnyPeer;
-  std::uint16_t channel = 0;
-  std::uint64_t tag = 0;
-  std::uint64_t mask = ~std::uint64_t{0};
-  std::byte* data = nullptr;
-  std::uint64_t bytes = 0;
-  ReceiveOptions options{};
-  MessageId claimed = kNoMessage;       // takes this message; peer, channel, tag, mask mean nothing
-  const ScatterList* pieces = nullptr;  // for all `bytes`, instead of `data`; stays until the end
 };
 
 // The report of a turn.

@@ -16,9 +16,9 @@ constexpr std::uint64_t low_bits(std::uint32_t n) {
 
 }  // namespace
 
-// Forgets the bits that fall out of the window. The places of the numbers in between, and its own,
-// held numbers 1024 lower.
-void PathWindow::advance(std::uint64_t number, std::uint64_t ahead) {
+// Forgets the bits that fall out of the window, where a number is `ahead` of the largest. The
+// places of the numbers in between, and its own, held numbers 1024 lower.
+void PathWindow::forget_between(std::uint64_t number, std::uint64_t ahead) {
   if (ahead >= kBits) {
     words_.fill(0);
   } else {
@@ -31,8 +31,6 @@ void PathWindow::advance(std::uint64_t number, std::uint64_t ahead) {
       at -= run;
     }
   }
-  words_[position(number) / 64] |= std::uint64_t{1} << (position(number) % 64);
-  largest_ = number;
 }
 
 std::size_t PathWindow::write_ack(std::uint64_t oldest, std::span<std::uint64_t> words) const {
@@ -120,8 +118,13 @@ FragmentBitmap::Claim FragmentBitmap::claim(std::uint32_t fragment) {
   if ((*word & bit) != 0) return Claim::duplicate;
   *word |= bit;
   ++claimed_;
+  const bool in_order = fragment == first_missing_ && fragment + 1 > beyond_;
   beyond_ = std::max(beyond_, fragment + 1);
-  if (fragment == first_missing_) advance();
+  if (in_order && (fragment + 1) % kBlockBits != 0) {  // the usual case
+    first_missing_ = fragment + 1;
+  } else if (fragment == first_missing_) {
+    advance();
+  }
   return Claim::fresh;
 }
 

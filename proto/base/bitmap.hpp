@@ -42,7 +42,9 @@ class PathWindow {
   Insertion insert(std::uint64_t number) {
     const std::uint64_t ahead = number - largest_;
     if (ahead - 1 < kAhead) {
-      advance(number, ahead);
+      if (ahead > 1) forget_between(number, ahead);
+      words_[position(number) / 64] |= std::uint64_t{1} << (position(number) % 64);
+      largest_ = number;
       return {Arrival::fresh, ahead > 1};
     }
     if (largest_ - number >= kBits) return {Arrival::too_old, false};
@@ -73,7 +75,7 @@ class PathWindow {
 
   // Numbers lie in falling order, so that an ack's words are plain shifts of these words.
   static std::size_t position(std::uint64_t number) { return ~number & (kBits - 1); }
-  void advance(std::uint64_t number, std::uint64_t ahead);
+  void forget_between(std::uint64_t number, std::uint64_t ahead);
 
   std::array<std::uint64_t, kWords> words_{};
   std::uint64_t largest_ = 0;

@@ -141,20 +141,8 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   }
   if (!owners.has_place_for_send(*peer)) return Status::again;
   if (!owners.turn.operations.is_free(request.operation)) return without_slot(request.operation);
-  OutgoingMessage* message = owners.outgoing.make(*peer, request.pieces);
+  const OutgoingMessage* message = owners.outgoing.begin(*peer, request);
   if (message == nullptr) return Status::again;
-  message->operation = request.operation;
-  if (request.pieces == nullptr) message->data = request.data;
-  message->bytes = request.bytes;
-  message->tag = request.tag;
-  message->channel = request.channel;
-  message->options = request.options;
-  message->readable = request.readable;
-  owners.turn.operations.begin(request.operation, OperationKind::send,
-                               owners.outgoing.index_of(*message), owners.turn.now());
-  if (owners.turn.tracing()) owners.reporter.trace_send(TraceKind::message_begun, *message, 0, 0);
-  if (peer->session.state == SessionState::ready) owners.outgoing.start(*peer, *message);
-  owners.touched.add(*peer);
   if (fetches) owners.paths.fetch(peer->paths);
   called_to_send_ = message->fragments == 1;
   owners.turn.ask_for_pass();

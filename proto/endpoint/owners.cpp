@@ -138,14 +138,4 @@ Owners::Owners(const EndpointConfig& config, std::span<Nic* const> given, Packet
   }
 }
 
-Peer* Owners::used_peer(PeerId id) {
-  const std::uint32_t index = peers.index_of(id);
-  if (index == kNoIndex) return nullptr;
-  Peer& peer = peers.is_awake(index) ? peers.at(index) : sessions.wake(index);
-  sessions.hear_news(peer);
-  peer.session.used_at = turn.now();
-  touched.add(peer);
-  return &peer;
-}
-
 }  // namespace hawser::proto

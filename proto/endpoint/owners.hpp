@@ -83,7 +83,15 @@ struct Owners {
   // ---- what several public calls need
   std::uint64_t exposed = 0;  // regions so far
   // For a call that concerns the peer: wakes it. Null: no peer has that name.
-  [[nodiscard]] Peer* used_peer(PeerId id);
+  [[nodiscard]] Peer* used_peer(PeerId id) {
+    const std::uint32_t index = peers.index_of(id);
+    if (index == kNoIndex) return nullptr;
+    Peer& peer = peers.is_awake(index) ? peers.at(index) : sessions.wake(index);
+    if (sessions.has_news(peer.paths)) sessions.hear_news(peer);
+    peer.session.used_at = turn.now();
+    touched.add(peer);
+    return &peer;
+  }
   [[nodiscard]] bool has_place_for_send(const Peer& peer) const {
     return peer.sends.table.size() < turn.tunables.max_messages_per_peer &&
            peer.sends.table.in_window(peer.sends.next_number);

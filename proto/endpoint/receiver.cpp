@@ -38,6 +38,13 @@ void note_drained(LocalNic& local, bool seen_empty, std::uint32_t turn) {
   local.marked_bytes = local.taken_bytes;
 }
 
+// The index of the peer that a packet claims to be from, masked. Later checks decide whether to
+// believe it. wire::kNoReceiver: there is none.
+std::uint32_t receiver_in(const RxPacket& packet) {
+  return packet.bytes < sizeof(wire::CommonHeader) ? wire::kNoReceiver
+                                                   : wire::receiver_of(packet.data);
+}
+
 }  // namespace
 
 Receiver::Receiver(const Parts& parts)
@@ -79,7 +86,7 @@ void Receiver::apply_blocks(Peer& peer, const wire::BlockRange& blocks) {
 }
 
 // Handles the contents of a packet from a ready peer, blocks excepted.
-void Receiver::dispatch(Peer& peer, const wire::PacketView& packet) {
+inline void Receiver::dispatch(Peer& peer, const wire::PacketView& packet) {
   switch (packet.type) {
     case wire::PacketType::data: return incoming_.on_data(peer, packet);
     case wire::PacketType::packed: return incoming_.on_packed(peer, packet);
@@ -94,8 +101,8 @@ void Receiver::dispatch(Peer& peer, const wire::PacketView& packet) {
 }
 
 // False: drop the sequenced packet.
-bool Receiver::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
-                            bool congestion_experienced) {
+inline bool Receiver::note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
+                                   bool congestion_experienced) {
   const auto [path, is_new, overtaken] =
       receive_paths_.note(peer, nic, packet, congestion_experienced);
   if (path == nullptr) return false;
@@ -167,34 +174,31 @@ void Receiver::receive_packet(std::size_t nic, const RxPacket& datagram) {
   apply_blocks(peer, packet.blocks);
 }
 
-// The index of the peer that a packet claims to be from. Later checks decide whether to believe it.
-std::uint32_t Receiver::index_in(const RxPacket& packet) const {
-  if (packet.bytes < sizeof(wire::CommonHeader)) return kNoIndex;
-  return wire::receiver_of(packet.data) ^ sessions_.name_mask();
-}
-
 // Prefetches before packet `i` of a burst is worked on. It fetches the peers of packets ahead, and
 // the paths of a packet less far ahead, whose peer is in the cache by now. Payload that lies in its
 // sender's memory may be remote, so all of the next packet's payload is fetched while this one is
 // copied.
-void Receiver::look_ahead(std::span<const RxPacket> burst, std::size_t i) const {
-  if (i + 1 < burst.size()) {
-    const RxPacket& next = burst[i + 1];
-    prefetch_to_read(next.payload, next.payload + next.payload_bytes);
-  }
+inline void Receiver::look_ahead(std::span<const RxPacket> burst, std::size_t i) const {
   constexpr std::size_t kPeersAhead = 6;
   constexpr std::size_t kPathsAhead = 3;
-  for (std::size_t ahead = i == 0 ? 0 : kPeersAhead; ahead <= kPeersAhead; ++ahead) {
-    if (i + ahead >= burst.size()) break;
-    const std::uint32_t index = index_in(burst[i + ahead]);
-    const bool is_here = i > 0 && index == index_in(burst[i - 1]);
-    if (!is_here) peers_.fetch(index);
+  if (i + 1 >= burst.size()) return;
+  const RxPacket& next = burst[i + 1];
+  prefetch_to_read(next.payload, next.payload + next.payload_bytes);
+  if (i == 0) {
+    for (const RxPacket& packet : burst.first(std::min(kPeersAhead, burst.size())))
+      peers_.fetch(receiver_in(packet) ^ sessions_.name_mask());
   }
-  if (i + kPathsAhead >= burst.size()) return;
-  const std::uint32_t index = index_in(burst[i + kPathsAhead]);
-  if (i > 0 && index == index_in(burst[i - 1])) return;
-  const Peer* peer = peers_.find_awake(index);
-  if (peer != nullptr) paths_.fetch(peer->paths);
+  const std::uint32_t here = i > 0 ? receiver_in(burst[i - 1]) : wire::kNoReceiver;
+  if (i + kPeersAhead < burst.size()) {
+    const std::uint32_t receiver = receiver_in(burst[i + kPeersAhead]);
+    if (receiver != here) peers_.fetch(receiver ^ sessions_.name_mask());
+  }
+  if (i + kPathsAhead < burst.size()) {
+    const std::uint32_t receiver = receiver_in(burst[i + kPathsAhead]);
+    if (receiver == here) return;
+    const Peer* peer = peers_.find_awake(receiver ^ sessions_.name_mask());
+    if (peer != nullptr) paths_.fetch(peer->paths);
+  }
 }
 
 void Receiver::receive_all() {

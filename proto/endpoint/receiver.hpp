@@ -54,12 +54,12 @@ class Receiver {
 
  private:
   void receive_packet(std::size_t nic, const RxPacket& datagram);
-  [[nodiscard]] bool note_arrival(Peer& peer, std::size_t nic, const wire::PacketView& packet,
-                                  bool congestion_experienced);
-  void dispatch(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] inline bool note_arrival(Peer& peer, std::size_t nic,
+                                         const wire::PacketView& packet,
+                                         bool congestion_experienced);
+  inline void dispatch(Peer& peer, const wire::PacketView& packet);
   void apply_blocks(Peer& peer, const wire::BlockRange& blocks);
-  [[nodiscard]] std::uint32_t index_in(const RxPacket& packet) const;
-  void look_ahead(std::span<const RxPacket> burst, std::size_t i) const;
+  inline void look_ahead(std::span<const RxPacket> burst, std::size_t i) const;
 
   Turn& turn_;
   PeerTable& peers_;

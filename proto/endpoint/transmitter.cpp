@@ -149,10 +149,9 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
                                  PacketBuffer& buffer, TxPacket& packet) {
   const OutgoingMessage& message = outgoing_.at(pick.message);
   const FragmentExtent extent = extent_of(peer, message, pick.fragment);
+  wire::PacketWriter writer(buffer);
   // A fragment that lies in several pieces is copied behind the headers, unless it is too long.
-  const std::size_t beside =
-      message.gathered && extent.bytes <= Joints::kMostBeside ? extent.bytes : 0;
-  wire::PacketWriter writer(buffer, PacketBuffer::kBytes - beside);
+  if (message.gathered && extent.bytes <= Joints::kMostBeside) writer.leave_free(extent.bytes);
   wire::CommonHeader& header =
       writer.begin(Outgoing::packet_type(message), peer.session.remote_index,
                    peer.session.remote_token, to_wire(peer.sends.floor));
@@ -164,7 +163,8 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   pick.at_end = message.next_fragment == message.fragments;
   if (pick.at_end) header.flags |= wire::kFlagAllSent;
   if (pick.again) header.flags |= wire::kFlagRetransmit;
-  if (nics_[path.local_nic].lanes > 1) header.flags |= wire::kFlagSprayed;
+  const std::uint16_t lanes = nics_[path.local_nic].lanes;
+  if (lanes > 1) header.flags |= wire::kFlagSprayed;
   writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
   if (message.granted) {
     writer.part(wire::ReceiveSlotPart{message.rx_slot, message.rx_generation});
@@ -175,34 +175,44 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   }
   if (extent.bytes + PacketBuffer::kBytes <= peer.session.fragment_bytes)
     pick.carries_control = outbox_.piggyback(peer, writer);
-  packet = TxPacket{};
-  packet.buffer = &buffer;
-  packet.remote = burst_.remote;
-  packet.queue = Queue::data;
-  packet.entropy = path.lanes.take(nics_[path.local_nic].lanes, path.lane_turn);
+  packet = TxPacket{.buffer = &buffer,
+                    .remote = burst_.remote,
+                    .entropy = path.lanes.take(lanes, path.lane_turn)};
   if (message.fragments == 1 && outgoing_.pack_others(peer, pick, writer, packet)) return;
-  auto payload = outgoing_.payload(message, extent, buffer.bytes + PacketBuffer::kBytes - beside);
-  // The program may change the memory that a reply reads. The checksum must be of what leaves, or a
-  // word that changes without pause could never be read.
-  if (message.kind == SendKind::reply && !payload.empty() && payload.size() <= writer.room()) {
-    std::byte* const copy = buffer.bytes + PacketBuffer::kBytes - payload.size();
-    copy_shared(copy, payload.data(), payload.size());
-    payload = {copy, payload.size()};
-  }
+  const bool may_copy = message.gathered || message.kind == SendKind::reply;
+  const auto payload = may_copy ? copy_beside(message, extent, buffer, writer.room())
+                                : std::span{message.data + extent.begin, extent.bytes};
   packet.header_bytes = sender_.finish(writer, payload);
   packet.payload = payload.data();
   packet.payload_bytes = static_cast<std::uint32_t>(payload.size());
   packet.cookie = pick.message;
 }
 
+// The bytes of a fragment that may have to be copied behind the headers, where `room` is free.
+std::span<const std::byte> Transmitter::copy_beside(const OutgoingMessage& message,
+                                                    FragmentExtent extent, PacketBuffer& buffer,
+                                                    std::size_t room) {
+  std::byte* const end = buffer.bytes + PacketBuffer::kBytes;
+  if (message.gathered)
+    return outgoing_.payload(message, extent, end - std::min(extent.bytes, Joints::kMostBeside));
+  // The program may change the memory that a reply reads. The checksum must be of what leaves, or a
+  // word that changes without pause could never be read.
+  const std::span<const std::byte> payload = outgoing_.payload(message, extent, end);
+  if (payload.empty() || payload.size() > room) return payload;
+  std::byte* const copy = end - payload.size();
+  copy_shared(copy, payload.data(), payload.size());
+  return {copy, payload.size()};
+}
+
 void Transmitter::commit_fragment(Peer& peer, Path& path, const Pick& pick,
                                   const TxPacket& packet) {
   const std::uint64_t number = path.sent.next();
   LocalNic& nic = nics_[path.local_nic];
-  nic.give(turn_.now(), packet.header_bytes + packet.payload_bytes);
+  const std::uint32_t bytes = packet.header_bytes + packet.payload_bytes;
+  nic.give(turn_.now(), bytes);
   SentPacket& record = paths_.push(path, packet);
   outgoing_.picked_left(pick, packet, record);
-  path.balance_bytes += record.wire_bytes;
+  path.balance_bytes += bytes;
   ++turn_.counters.data_packets_sent;
   if (pick.again) {
     ++turn_.counters.fragments_retransmitted;

@@ -10,6 +10,7 @@
 #include "hawser/stats.hpp"
 #include "proto/base/time.hpp"
 #include "proto/endpoint/burst.hpp"
+#include "proto/message/outgoing_message.hpp"
 #include "proto/message/pick.hpp"
 #include "proto/nic.hpp"
 #include "proto/path/division.hpp"
@@ -72,6 +73,9 @@ class Transmitter {
   [[nodiscard]] std::size_t burst_limit(Peer& peer, Path& path, std::uint64_t in_a_row);
   void write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                       PacketBuffer& buffer, TxPacket& packet);
+  [[nodiscard]] std::span<const std::byte> copy_beside(const OutgoingMessage& message,
+                                                       FragmentExtent extent, PacketBuffer& buffer,
+                                                       std::size_t room);
   void commit_fragment(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);
   void burst_left(Peer& peer, Path& path, const Pick& last);
   void take_back(Peer& peer, Path& path, const Pick& pick, const TxPacket& packet);

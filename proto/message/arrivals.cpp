@@ -331,10 +331,12 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
   turn_.progress();
   message.moved = coarse(turn_.now());
   answered(peer, message, fragment);
-  if (message.paced) count_granted(message);
-  if (message.arrived.complete()) return arrived_whole(message);
-  grant_progress(message);
-  expect(message, true);
+  if (message.arrived.complete()) {
+    if (message.paced) count_granted(peer);
+    return arrived_whole(message);
+  }
+  if (message.paced) grant_progress(peer, message);
+  expect(peer, message, true);
 }
 
 void Incoming::place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,

@@ -52,12 +52,11 @@ Incoming::Overtaking Incoming::overtaking_of(const Peer& peer) const {
   return all;
 }
 
-DetectionLevel Incoming::level_of(const IncomingMessage& message) const {
+DetectionLevel Incoming::level_of(const Peer& peer, const IncomingMessage& message) const {
   if (!message.all_sent) {
     const std::uint32_t missing = message.fragments - message.arrived.claimed();
-    return missing <= tail_fragments(peers_.at(message.peer).session.fragment_bytes)
-               ? DetectionLevel::tail
-               : DetectionLevel::bulk;
+    return is_tail(missing, peer.session.fragment_bytes) ? DetectionLevel::tail
+                                                         : DetectionLevel::bulk;
   }
   const bool gate =
       turn_.tunables.recovery_gate != 0 && groups_.awaits_last(message.channel, message.hint);
@@ -74,7 +73,7 @@ Duration Incoming::detection_interval(const Peer& peer, const IncomingMessage& m
   const Duration least =
       overtaking.is_sprayed ? std::max(overtaking.window, kLeastWindow) : turn_.granularity;
   if (message.all_sent && overtaking.is_sprayed && overtaking.is_ordered) return overtaking.window;
-  switch (level_of(message)) {
+  switch (level_of(peer, message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn_.granularity)) * 4;
     case DetectionLevel::tail:
       // Nothing more is to be sent: missing fragments are under way, or lost.
@@ -85,7 +84,7 @@ Duration Incoming::detection_interval(const Peer& peer, const IncomingMessage& m
   return std::max({smoothed / 8, variance, least / 4});
 }
 
-void Incoming::expect(IncomingMessage& message, bool progress) {
+void Incoming::expect(const Peer& peer, IncomingMessage& message, bool progress) {
   if (progress) message.backoff = 0;
   if (message.arrived.claimed() >= message.may_come || turn_.tunables.recovery_request == 0 ||
       (message.no_room && !message.matched)) {
@@ -94,11 +93,10 @@ void Incoming::expect(IncomingMessage& message, bool progress) {
   }
   // Much is missing, and the next fragment of a burst would only show the same.
   if (message.expect_turn == turn_.number() && message.expect_timer.is_armed() &&
-      level_of(message) == DetectionLevel::bulk) {
+      level_of(peer, message) == DetectionLevel::bulk) {
     return;
   }
   message.expect_turn = message.backoff == 0 ? turn_.number() : 0;
-  const Peer& peer = peers_.at(message.peer);
   const Duration interval = detection_interval(peer, message) * peer.receives.patience_eighths / 8;
   const Duration longest = std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 8, interval);
   message.expect_timer.arm(turn_.now() +
@@ -135,7 +133,7 @@ void Incoming::expire_expectation(IncomingMessage& message) {
                      routes_.ways_of_question(
                          peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
   if (message.backoff < kMostBackoff) ++message.backoff;
-  expect(message, false);
+  expect(peer, message, false);
 }
 
 void Incoming::request_missing(IncomingMessage& message) {
@@ -172,7 +170,7 @@ void Incoming::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_
   message.requested_from = kNoIndex;
   peer.receives.patience_eighths =
       std::min(kMostPatience, peer.receives.patience_eighths + peer.receives.patience_eighths / 2);
-  expect(message, false);
+  expect(peer, message, false);
 }
 
 // Nothing has left the store for peer_timeout, and messages are dropped: receives that wait for

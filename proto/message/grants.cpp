@@ -59,16 +59,12 @@ void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grante
 }  // namespace
 
 std::uint32_t Incoming::grant_limit(const IncomingMessage& message) const {
-  const auto window = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::max<std::uint64_t>(turn_.tunables.grant_window_bytes / sender_.limits().fragment_bytes,
-                              1),
-      FragmentBitmap::kSpan - BlockPool::kBlockBits));
   const std::uint32_t first = message.arrived.first_missing();
-  if (message.fragments - first <= window) return message.fragments;
+  if (message.fragments - first <= grants_.window) return message.fragments;
   // A window is renewed by halves, not by fragments.
-  const std::uint32_t up_to = first + window;
-  return std::uint64_t{message.may_come} + std::max(window / 2, 1u) <= up_to ? up_to
-                                                                             : message.may_come;
+  const std::uint32_t up_to = first + grants_.window;
+  const std::uint32_t half = std::max(grants_.window / 2, 1u);
+  return std::uint64_t{message.may_come} + half <= up_to ? up_to : message.may_come;
 }
 
 GrantRank Incoming::grant_rank(const IncomingMessage& message) const {
@@ -77,9 +73,8 @@ GrantRank Incoming::grant_rank(const IncomingMessage& message) const {
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
   const std::uint32_t left = message.fragments - std::min(message.may_come, message.fragments);
-  return left <= tail_fragments(peers_.at(message.peer).session.fragment_bytes)
-             ? GrantRank::tail
-             : GrantRank::ordinary;
+  return is_tail(left, peers_.at(message.peer).session.fragment_bytes) ? GrantRank::tail
+                                                                       : GrantRank::ordinary;
 }
 
 // For a matched message: checks whether part of it needs a grant.
@@ -117,18 +112,16 @@ void Incoming::leave_grants(IncomingMessage& message) {
 }
 
 // A fragment of a paced message has come, which shows how fast its peer is.
-void Incoming::count_granted(const IncomingMessage& message) {
-  const Peer& peer = peers_.at(message.peer);
+Grantee& Incoming::count_granted(const Peer& peer) {
   Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
   grantee.came += peer.session.fragment_bytes;
   grantee.pace = std::max(grantee.pace, 2 * grantee.came);
+  return grantee;
 }
 
-// More of the message may be granted now, and less of it is awaited.
-void Incoming::grant_progress(IncomingMessage& message) {
-  if (!message.paced) return;
-  const Peer& peer = peers_.at(message.peer);
-  Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
+// The same, of a message that is paced. More of it may be granted now, and less is awaited.
+void Incoming::grant_progress(const Peer& peer, IncomingMessage& message) {
+  Grantee& grantee = count_granted(peer);
   const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;
   if (wants != grants_.by_age.contains(message)) return regrade(message);
   recount_awaited(message, peer, grantee);
@@ -170,12 +163,12 @@ void Incoming::regrade(Grantee& grantee) {
   const bool could = !grantee.wanting.empty() && grantee.may_have_more();
   const bool waits = queue().contains(grantee);
   if (!could && !waits) return;
-  const std::uint32_t index = grants_.grantees.index_of(grantee);
   const GrantRank rank = could ? messages_.at(grantee.wanting.front()).rank : grantee.rank;
-  if (waits && (!could || rank != grantee.rank)) queue().remove(grants_.grantees, index);
-  const bool enters = could && (!waits || rank != grantee.rank);
+  if (could == waits && rank == grantee.rank) return;
+  const std::uint32_t index = grants_.grantees.index_of(grantee);
+  if (waits) queue().remove(grants_.grantees, index);
   grantee.rank = rank;
-  if (enters) queue().push_back(grants_.grantees, index);
+  if (could) queue().push_back(grants_.grantees, index);
 }
 
 // Two response times. Or twice the time that all awaited bytes take at the present rate, as these
@@ -233,7 +226,7 @@ void Incoming::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t b
   message.granted = message.may_come = up_to;
   message.moved = coarse(turn_.now());
   regrade(message);
-  if (!message.expect_timer.is_armed()) expect(message, true);
+  if (!message.expect_timer.is_armed()) expect(peer, message, true);
   outbox_.add_grant(peer, message);
   if (lacks_some) outbox_.add_request(peer, message);
 }

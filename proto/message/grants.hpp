@@ -3,9 +3,11 @@
 // the rules.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
+#include "proto/base/bitmap.hpp"
 #include "proto/base/list.hpp"
 #include "proto/base/slab.hpp"
 #include "proto/base/time.hpp"
@@ -37,8 +39,12 @@ struct Grantee {
 };
 
 struct Grants {
-  explicit Grants(std::uint32_t peers) : grantees(peers) {}
+  Grants(std::uint32_t peers, std::uint64_t fragments)
+      : window(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+            fragments, 1, FragmentBitmap::kSpan - BlockPool::kBlockBits))),
+        grantees(peers) {}
 
+  const std::uint32_t window;  // most fragments of a message that may come beyond the first missing
   GrantBudget budget;
   Slab<Grantee> grantees;
   // Grantees that want a grant and may have it, by the rank of their first message; they take

@@ -205,9 +205,9 @@ class Incoming {
   // ---- expect.cpp
   struct Overtaking;
   [[nodiscard]] Overtaking overtaking_of(const Peer& peer) const;
-  [[nodiscard]] DetectionLevel level_of(const IncomingMessage& message) const;
+  [[nodiscard]] DetectionLevel level_of(const Peer& peer, const IncomingMessage& message) const;
   [[nodiscard]] Duration detection_interval(const Peer& peer, const IncomingMessage& message) const;
-  void expect(IncomingMessage& message, bool progress);
+  void expect(const Peer& peer, IncomingMessage& message, bool progress);
   void expire_expectation(IncomingMessage& message);
   void request_missing(IncomingMessage& message);
   void answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment);
@@ -218,8 +218,8 @@ class Incoming {
   [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
   void start_grants(IncomingMessage& message);
   void leave_grants(IncomingMessage& message);
-  void count_granted(const IncomingMessage& message);
-  void grant_progress(IncomingMessage& message);
+  Grantee& count_granted(const Peer& peer);
+  void grant_progress(const Peer& peer, IncomingMessage& message);
   void regrade(IncomingMessage& message);
   void regrade(Grantee& grantee);
   void begin_pace(Grantee& grantee);

@@ -21,10 +21,11 @@ namespace hawser::proto {
 
 // A message that lacks no more than this is at its tail: the receiver waits for the rest (TAIL),
 // and the rest goes first. Large fragments have a lower limit, as it is their bytes that take time.
-[[nodiscard]] inline std::uint32_t tail_fragments(std::uint32_t fragment_bytes) {
+[[nodiscard]] inline bool is_tail(std::uint32_t fragments, std::uint32_t fragment_bytes) {
   constexpr std::uint32_t kMostFragments = 32;
-  constexpr std::uint32_t kMostBytes = 131'072;
-  return std::clamp(kMostBytes / fragment_bytes, 1u, kMostFragments);
+  constexpr std::uint64_t kMostBytes = 131'072;
+  if (fragments <= 1) return true;
+  return fragments <= kMostFragments && std::uint64_t{fragments} * fragment_bytes <= kMostBytes;
 }
 
 // The order in which messages get grants.

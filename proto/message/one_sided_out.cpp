@@ -137,7 +137,7 @@ void Outgoing::end_held(OutgoingMessage& message, Status status) {
   message.result = status;
   --peer.open_sends;
   turn_.progress();
-  release_send(message);
+  end_hold(message);
 }
 
 void Outgoing::leave_order(Peer& peer, OutgoingMessage& message) {

@@ -46,6 +46,7 @@ class Reporter;
 class Senders;
 class TouchedPeers;
 struct Peer;
+struct SendRequest;
 
 [[nodiscard]] wire::EnvelopePart envelope_of(const OutgoingMessage& message);
 
@@ -92,13 +93,10 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   [[nodiscard]] std::uint64_t unscheduled_bytes() const { return unscheduled_bytes_; }
 
   // ---- the life of a message
-  // A message with the peer's next number, for the caller to fill. Null: no place, or no place for
-  // its number.
-  // With a list: or too few joints are left.
-  [[nodiscard]] OutgoingMessage* make(Peer& peer, GatherList* pieces = nullptr);
-  // The peer's session is READY, and the message has all that its caller gave.
-  void start(Peer& peer, OutgoingMessage& message);
-  // The same for all messages that waited for the session.
+  // Gives the message of a request, which is right, the peer's next number. Sends it as soon as the
+  // session is READY. Null: there is no place for it or its number, or too few joints for its list.
+  [[nodiscard]] OutgoingMessage* begin(Peer& peer, const SendRequest& request);
+  // The session is READY, for which messages waited.
   void begin_session(Peer& peer);
   // Ends all messages to the peer.
   void end_session(Peer& peer, Status status);
@@ -229,17 +227,21 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
 
  private:
   void prepare(const Peer& peer, OutgoingMessage& message) const;
+  void start(Peer& peer, OutgoingMessage& message);
   void want_to_send(Peer& peer, OutgoingMessage& message);
   void finish_send(OutgoingMessage& message, Status status);
   void stop_sending(Peer& peer, OutgoingMessage& message);
   void cancel_refused(Peer& peer, OutgoingMessage& message);
-  void complete_send(const OutgoingMessage& message, bool released);
-  void release_send(OutgoingMessage& message);
+  inline void complete_send(const OutgoingMessage& message,
+                            bool released);                        // in send_end.cpp alone
+  inline void release_send(Peer& peer, OutgoingMessage& message);  // also there
   void release_one_sided(Peer& peer, OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
   void let_go(OutgoingMessage& message);
   void end_withdrawn_reading(OutgoingMessage& message);
+  // Gives the message the peer's next number. False: the table has no place for it.
   [[nodiscard]] bool enter(Peer& peer, OutgoingMessage& message);
+  [[nodiscard]] bool enter_gathered(Peer& peer, OutgoingMessage& message, GatherList& pieces);
   void follow(std::uint32_t index, Status status, bool has_left);
   [[nodiscard]] PeerOneSided& one_sided_of(Peer& peer);
   void forget_idle(Peer& peer);

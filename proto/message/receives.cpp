@@ -51,7 +51,8 @@ Incoming::Incoming(const Parts& parts)
       matching_(capacity(turn_.tunables.max_operations), messages_.capacity(),
                 capacity(turn_.tunables.max_peers)),
       groups_(capacity(std::min(turn_.tunables.max_operations, kMostGroups))),
-      grants_(capacity(turn_.tunables.max_peers)),
+      grants_(capacity(turn_.tunables.max_peers),
+              turn_.tunables.grant_window_bytes / sender_.limits().fragment_bytes),
       payloads_(turn_.tunables.unexpected_bytes, sender_.limits().fragment_bytes),
       timers_(messages_.capacity()) {
   const NicLimits& limits = sender_.limits();
@@ -123,7 +124,7 @@ void Incoming::match(IncomingMessage& message, const PostedReceive& receive) {
   payloads_.drop(message.first_chunk);
   if (message.arrived.complete()) return arrived_whole(message);
   start_grants(message);
-  expect(message, true);
+  expect(peer, message, true);
   touched_.add(peer);
 }
 

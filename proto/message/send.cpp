@@ -20,6 +20,7 @@
 
 #include "proto/base/sequence.hpp"
 #include "proto/message/outgoing.hpp"
+#include "proto/message/requests.hpp"
 #include "proto/message/unscheduled.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
@@ -31,16 +32,6 @@ namespace hawser::proto {
 namespace {
 
 constexpr std::uint8_t kMostAsked = 255;  // the count ends here
-
-// Gives the message the peer's next number. False: the table has no place for it.
-inline bool give_number(Peer& peer, OutgoingMessage& message, std::uint32_t index, Time now) {
-  const std::uint64_t number = peer.sends.next_number;
-  if (!peer.sends.table.set(number, index)) return false;
-  message.number = number;
-  message.moved = coarse(now);
-  ++peer.sends.next_number;
-  return true;
-}
 
 }  // namespace
 
@@ -68,28 +59,49 @@ Outgoing::Outgoing(const Parts& parts, const Limits& limits)
   one_sided_.withhold(most_replies_);
 }
 
-OutgoingMessage* Outgoing::make(Peer& peer, GatherList* pieces) {
+OutgoingMessage* Outgoing::begin(Peer& peer, const SendRequest& request) {
   OutgoingMessage* const message = messages_.try_allocate();
   if (message == nullptr) return nullptr;
   const std::uint32_t index = messages_.index_of(*message);
   message->peer = peer.index;
-  const bool has_joints = pieces == nullptr || joints_.take(*pieces);
-  if (!has_joints || !give_number(peer, *message, index, turn_.now())) {
-    if (has_joints && pieces != nullptr) joints_.give(*pieces);
+  GatherList* const pieces = request.pieces;
+  if (pieces == nullptr ? !enter(peer, *message) : !enter_gathered(peer, *message, *pieces)) {
     messages_.free(index);
     return nullptr;
   }
-  if (pieces != nullptr) {
-    message->gathered = true;
-    message->pieces = pieces;
-  }
   ++peer.messages;
   ++peer.open_sends;
+  message->operation = request.operation;
+  if (pieces == nullptr) message->data = request.data;
+  message->bytes = request.bytes;
+  message->tag = request.tag;
+  message->channel = request.channel;
+  message->options = request.options;
+  message->readable = request.readable;
+  turn_.operations.begin(request.operation, OperationKind::send, index, turn_.now());
+  if (turn_.tracing()) reporter_.trace_send(TraceKind::message_begun, *message, 0, 0);
+  if (peer.session.state == SessionState::ready) start(peer, *message);
   return message;
 }
 
 bool Outgoing::enter(Peer& peer, OutgoingMessage& message) {
-  return give_number(peer, message, messages_.index_of(message), turn_.now());
+  const std::uint64_t number = peer.sends.next_number;
+  if (!peer.sends.table.set(number, messages_.index_of(message))) return false;
+  message.number = number;
+  message.moved = coarse(turn_.now());
+  ++peer.sends.next_number;
+  return true;
+}
+
+bool Outgoing::enter_gathered(Peer& peer, OutgoingMessage& message, GatherList& pieces) {
+  if (!joints_.take(pieces)) return false;
+  if (!enter(peer, message)) {
+    joints_.give(pieces);
+    return false;
+  }
+  message.gathered = true;
+  message.pieces = &pieces;
+  return true;
 }
 
 void Outgoing::start(Peer& peer, OutgoingMessage& message) {

@@ -29,8 +29,12 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
   turn_.progress();
   if (status != Status::ok && awaits_reply(message))
     leave_fetches(peer, one_sided_.at(message.one_sided));  // none will come
-  if (!awaits_reply(message)) --peer.open_sends;
-  if (message.unreaped == 0) return end_hold(message);
+  const bool replied = !awaits_reply(message);
+  if (replied) --peer.open_sends;
+  if (message.unreaped == 0) {
+    if (replied) release_send(peer, message);
+    return;
+  }
   ++unreleased_;
   // A NIC still holds its buffer. Success can wait for that, so that one completion says both. A
   // failure is reported now, and the release of the buffer later.
@@ -40,12 +44,11 @@ void Outgoing::finish_send(OutgoingMessage& message, Status status) {
 // The message is finished, and no NIC reads from it, or its reply has come: whichever is last.
 void Outgoing::end_hold(OutgoingMessage& message) {
   if (message.unreaped > 0) return;
-  if (!awaits_reply(message)) release_send(message);
+  if (!awaits_reply(message)) release_send(peers_.at(message.peer), message);
 }
 
-void Outgoing::release_send(OutgoingMessage& message) {
+inline void Outgoing::release_send(Peer& peer, OutgoingMessage& message) {
   complete_send(message, true);
-  Peer& peer = peers_.at(message.peer);
   HAWSER_ASSERT(peer.messages > 0);
   --peer.messages;
   touched_.add(peer);
@@ -70,7 +73,7 @@ void Outgoing::release_one_sided(Peer& peer, OutgoingMessage& message) {
   if (then != kNoIndex) follow(then, result, has_left);
 }
 
-void Outgoing::complete_send(const OutgoingMessage& message, bool released) {
+inline void Outgoing::complete_send(const OutgoingMessage& message, bool released) {
   if (turn_.tracing()) {
     reporter_.trace_send(TraceKind::send_completed, message,
                          static_cast<std::uint8_t>(message.result), released ? 1 : 0);

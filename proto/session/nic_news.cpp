@@ -101,7 +101,7 @@ void Sessions::tell_awake() {
 }
 
 void Sessions::hear_news(Peer& peer) {
-  if (peer.paths.nic_news == news_.newest()) return;
+  if (!has_news(peer.paths)) return;
   const std::uint32_t known = news_.known_to(std::exchange(peer.paths.nic_news, news_.newest()));
   if (peer.session.state != SessionState::ready) return;
   bool any_switched = false;

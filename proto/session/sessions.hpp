@@ -130,6 +130,10 @@ class Sessions final : public PathUser {
 
   // ---- NICs of this end
   void take_nic_events();
+  // NICs have changed since the peer's paths followed their changes.
+  [[nodiscard]] bool has_news(const PeerPaths& peer) const {
+    return peer.nic_news != news_.newest();
+  }
   // The peer's paths follow what its NICs' newest changes say.
   void hear_news(Peer& peer);
 

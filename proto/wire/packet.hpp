@@ -135,6 +135,12 @@ class PacketWriter {
     HAWSER_ASSERT(limit_bytes <= PacketBuffer::kBytes);
   }
 
+  // So many bytes more at the buffer's end are not the writer's.
+  void leave_free(std::size_t bytes) {
+    HAWSER_ASSERT(bytes <= static_cast<std::size_t>(limit_ - end_));
+    limit_ -= bytes;
+  }
+
   // Writes the common header. Other fields are 0 and may be set through the reference.
   CommonHeader& begin(PacketType type, std::uint32_t receiver, std::uint64_t token,
                       std::uint32_t floor) {

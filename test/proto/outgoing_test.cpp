@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "proto/message/requests.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/service/control_routes.hpp"
 #include "proto/service/reporter.hpp"
@@ -49,16 +50,11 @@ struct Messages : Sending, PathUser {
   void timers_changed(Peer&) override {}
 
   OutgoingMessage& post(std::uint64_t bytes, Level level = Level::accepted) {
-    OutgoingMessage* message = outgoing.make(peer);
+    OutgoingMessage* const message = outgoing.begin(peer, {.operation = OperationId{operations++},
+                                                           .data = data.data(),
+                                                           .bytes = bytes,
+                                                           .options = {.level = level}});
     REQUIRE(message != nullptr);
-    message->operation = OperationId{operations};
-    turn.operations.begin(message->operation, OperationKind::send, outgoing.index_of(*message),
-                          turn.now());
-    ++operations;
-    message->data = data.data();
-    message->bytes = bytes;
-    message->options.level = level;
-    outgoing.start(peer, *message);
     return *message;
   }
   // Picks the next fragment, and a NIC takes it. Its record is of no path.
@@ -222,7 +218,7 @@ TEST_CASE("outgoing: an ended session ends all messages, and reports what NICs s
 TEST_CASE("outgoing: a message without a place") {
   Messages at;
   for (int i = 0; i < 8; ++i) at.post(10);
-  CHECK(at.outgoing.make(at.peer) == nullptr);
+  CHECK(at.outgoing.begin(at.peer, {.bytes = 10}) == nullptr);
   at.outgoing.end_session(at.peer, Status::peer_timeout);
   CHECK(at.completions().size() == 8);
   CHECK(at.outgoing.all().size() == 0);

@@ -94,14 +94,9 @@ struct End {
   }
 
   void send(Peer& to, std::span<const std::byte> data) {
-    OutgoingMessage* const message = owners.outgoing.make(to);
-    REQUIRE(message != nullptr);
-    message->operation = OperationId{operations++};
-    message->data = data.data();
-    message->bytes = data.size();
-    owners.turn.operations.begin(message->operation, OperationKind::send,
-                                 owners.outgoing.index_of(*message), owners.turn.now());
-    owners.outgoing.start(to, *message);
+    const SendRequest request{
+        .operation = OperationId{operations++}, .data = data.data(), .bytes = data.size()};
+    REQUIRE(owners.outgoing.begin(to, request) != nullptr);
   }
   void receive(std::span<std::byte> room) {
     PostedReceive posted;
