@@ -16,10 +16,10 @@ function(hawser_left_out what)
 endfunction()
 
 set(HAWSER_SANITIZE "" CACHE STRING "Sanitizers of the tree, as in -fsanitize=")
-# x86-64-v3 (Haswell, 2013) has AVX2, BMI and F16C, which speed up bitmaps, copies and reductions of
-# f16. Every host whose NICs are worth this library has them. One baseline is better than
-# -march=native: ranks of one job exchange binaries, and figures compare. An older build host uses
-# v2.
+# x86-64-v3 (Haswell, 2013) has AVX2 and BMI, with which a short send takes 3 to 6% less time than
+# with v2 (docs/lab/results.md). Every host whose NICs are worth this library has them. One baseline
+# is better than -march=native: ranks of one job exchange binaries, and figures compare. An older
+# build host uses v2. Reductions choose their instructions at run time (coll/reduce.cpp).
 if(NOT DEFINED HAWSER_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   include(CheckCXXSourceRuns)
   check_cxx_source_runs("int main() {

@@ -2,6 +2,7 @@
 // Checks that endpoints probe their paths only when a timer says so: an answer is no reason to
 // probe again. The check measures how long a number of probes in a row took. Occasional other
 // probes (silence elsewhere, a new binding, a keepalive) are too few to shorten that time enough.
+// A fragment that is lost may be what a probe of each path was for: they don't count.
 #pragma once
 
 #include <array>
@@ -34,6 +35,14 @@ class Chatter {
     if (took >= shortest * (kInARow / 2)) return {};
     return std::to_string(kInARow) + " probes of one path within " +
            std::to_string(took.ns / 1000) + " us";
+  }
+
+  // A packet with data of a message was lost.
+  void on_loss(const TraceRecord& packet) {
+    if (packet.peer >= kPeers) return;
+    for (Asked& asked : asked_[packet.peer]) {
+      if (asked.times > 0) --asked.times;
+    }
   }
 
  private:

@@ -62,15 +62,22 @@ bool Liveness::is_calm(Duration from, Duration to) const {
   });
 }
 
+// A turn sends no more packets than its budget, so the turns may take longer than the bytes.
 Duration Liveness::transfer(std::uint32_t a, std::uint32_t b, Duration until) const {
   std::uint64_t bytes = 0;
+  std::uint64_t packets = 0;
   for (const MessagePlan& message : plan_.messages) {
     const bool theirs =
         message.from == a || message.to == a || message.from == b || message.to == b;
     if (!theirs || message.at > until) continue;
-    bytes += message.bytes + kOverhead + message.bytes / plan_.tunables.fragment_bytes * kHeader;
+    const std::uint64_t fragments = message.bytes / plan_.tunables.fragment_bytes;
+    bytes += message.bytes + kOverhead + fragments * kHeader;
+    packets += fragments + 1;
   }
-  return microseconds(bytes * 1'000'000 / slowest_);
+  const Duration turn = std::max(plan_.hosts[a].turn, plan_.hosts[b].turn);
+  const std::uint64_t turns = packets / plan_.tunables.send_budget_packets + 1;
+  return std::max(microseconds(bytes * 1'000'000 / slowest_),
+                  turn * static_cast<std::int64_t>(turns));
 }
 
 // A window that begins with few packets and doubles with each answer covers the message after so

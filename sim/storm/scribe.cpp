@@ -18,6 +18,8 @@ void Scribe::hook(void* context, const TraceRecord& record) {
   Desk& desk = *static_cast<Desk*>(context);
   desk.taker.on_trace(record);
   if (record.kind == TraceKind::path_probe) desk.scribe->on_probe(desk, record);
+  if (record.kind == TraceKind::packet_lost && record.message != kNoTraceNumber)
+    desk.chatter.on_loss(record);
   desk.scribe->note(Happening::Kind::traced, desk.host, 0, record);
 }
 

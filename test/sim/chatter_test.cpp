@@ -45,5 +45,27 @@ TEST_CASE("chatter__is_not_to_ask_many_paths") {
   CHECK_FALSE(complains(chatter, microseconds(10), 5000, 1, true));
 }
 
+TEST_CASE("chatter__is_not_to_ask_for_each_fragment_that_is_lost") {
+  sim::Chatter chatter;
+  proto::Time now{1};
+  const auto run = [&](std::uint32_t peer, Duration gap, int lost_every) {
+    bool any = false;
+    for (int i = 0; i < 1000; ++i) {
+      TraceRecord record;
+      record.peer = peer;
+      record.slot = 0;
+      now = now + gap;
+      record.kind = TraceKind::path_probe;
+      any |= !chatter.on_probe(record, now, kShortest).empty();
+      record.slot = 1;  // another path lost it, or the same
+      record.kind = TraceKind::packet_lost;
+      if (i % lost_every == 0) chatter.on_loss(record);
+    }
+    return any;
+  };
+  CHECK_FALSE(run(1, microseconds(40), 1));
+  CHECK(run(2, microseconds(40), 2));  // every second one was for nothing
+}
+
 }  // namespace
 }  // namespace hawser::test
