@@ -145,6 +145,11 @@ class TextWorkloadReader {
     for (const Parallelism& each : kParallelisms) {
       known += (known.empty() ? "" : ", ") + std::string(each.name);
     }
+    if (word == "Nodes") {
+      text_.fail(line,
+                 "this is a connection matrix (.cm), which an experiment of `hawser sim` "
+                 "reads; a workload is ASTRA-sim text or AICB csv");
+    }
     text_.fail(line, quoted(word) + " is not a known parallelism; known are " + known);
   }
 

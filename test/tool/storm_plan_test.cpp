@@ -150,6 +150,15 @@ TEST_CASE("storm_plan__pieces_come_back_from_json") {
   CHECK(received > 20);
 }
 
+TEST_CASE("storm_plan__younger_tunables_have_their_defaults") {
+  nlohmann::json json = to_json(sim::draw_plan(3));
+  json["tunables"].erase("recovery_early");
+  json["tunables"]["fragment_bytes"] = 512;
+  const sim::Plan plan = plan_from_json(json);
+  CHECK(plan.tunables.recovery_early == proto::AllTunables{}.recovery_early);
+  CHECK(plan.tunables.fragment_bytes == 512);
+}
+
 TEST_CASE("storm_plan__what_is_wrong_is_told") {
   const nlohmann::json good = to_json(sim::draw_plan(3));
   const auto complaint = [&](const std::function<void(nlohmann::json&)>& spoil) -> std::string {

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Older plans lack these fields. Then all NICs are in one network, and all hosts exist from the
-// beginning.
+// beginning. They lack younger tunables, too, which then have their defaults.
 constexpr std::string_view kNetwork = "network";
 constexpr std::string_view kStarts = "starts_ns";
 constexpr std::string_view kTakesOver = "takes_over";
@@ -171,6 +171,8 @@ void fields(sim::CallPlan& call, Visit&& visit) {
   visit("other", other);
   visit("dice", dice);
 }
+template <class T>
+constexpr bool has_defaults = std::is_same_v<T, proto::AllTunables>;
 template <class Visit>
 void fields(proto::AllTunables& tunables, Visit&& visit) {
   proto::for_each_tunable(tunables, [&](std::string_view name, std::uint64_t& value, std::uint64_t,
@@ -267,7 +269,7 @@ void read(const Json& json, const std::string& where, T& value) {
     fields(value, [&](std::string_view name, auto& field) {
       auto found = json.find(std::string(name));
       if (found == json.end()) found = json.find(std::string(earlier_name(name)));
-      if (found == json.end() && may_lack(name)) return;
+      if (found == json.end() && (has_defaults<T> || may_lack(name))) return;
       if (found == json.end()) refuse(where, fmt::format("'{}' is missing", name));
       unknown.erase(unknown.find(found.key()));
       read(*found, fmt::format("{}{}{}", where, where.empty() ? "" : ".", name), field);

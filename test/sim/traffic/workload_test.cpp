@@ -154,6 +154,8 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
   CHECK_THROWS_WITH(read_text_workload("w.txt", "DATA\n"), Catch::Contains("count of layers"));
   refused("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID",
           "w.txt:1: 'HYBRID' is not a known parallelism");
+  CHECK_THROWS_WITH(read_text_workload("w.cm", "Nodes 4\nConnections 1\n0->1 start 0 size 4096\n"),
+                    Catch::StartsWith("w.cm:1: this is a connection matrix"));
   refused("NPU_group: 2", "NPU_group: x",
           "w.txt:1: model_parallel_NPU_group must be a whole number");
   refused("ep: 2", "ep: 0", "w.txt:1: ep is '0', but must be 1 to");
