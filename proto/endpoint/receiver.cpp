@@ -166,7 +166,7 @@ void Receiver::receive_packet(std::size_t nic, const RxPacket& datagram) {
     if (!peer.session.close_sent) incoming_.on_floor(peer, packet.header->floor);
     if (!sequenced || note_arrival(peer, nic, packet, datagram.congestion_experienced)) {
       if ((packet.header->flags & wire::kFlagInsists) != 0) {
-        outbox_.raise_ways(peer, routes_.ways_of_answer(peer, sequenced));
+        outbox_.answer_over(peer, routes_.ways_of_answer(peer, sequenced));
       }
       dispatch(peer, packet);
     }

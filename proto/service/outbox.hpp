@@ -87,6 +87,12 @@ class Outbox {
   }
   // The next packet goes over at least as many pairs of NICs.
   void raise_ways(Peer& peer, Ways least) { peer.due.ways = std::max(peer.due.ways, least); }
+  // The next packet answers a question that the peer asked in vain. The answers to its other
+  // questions may be lost as well, so the packet has the final statuses again.
+  void answer_over(Peer& peer, Ways least) {
+    raise_ways(peer, least);
+    peer.due.finals = true;
+  }
 
   // ---- when it leaves
   // When it is due, or with what leaves before.

@@ -205,6 +205,19 @@ TEST_CASE("outbox: a peer that waits learns the final statuses above its floor a
   REQUIRE(at.said().statuses.at(1) == MessageStatus::delivered);
 }
 
+TEST_CASE("outbox: the answer to a question that insists has the other final statuses, too",
+          "[A9]") {
+  Owing at;
+  REQUIRE(at.peer.receives.table.set(
+      1, kFinishedEntry | static_cast<std::uint32_t>(MessageStatus::delivered)));
+  at.outbox.answer_over(at.peer, Ways::two);
+  at.outbox.add_status(at.peer, 2, MessageStatus::pending);
+  at.outbox.schedule_now(at.peer);
+  REQUIRE(at.send() > 0);
+  REQUIRE(at.said().statuses.at(1) == MessageStatus::delivered);
+  REQUIRE(at.said().statuses.at(2) == MessageStatus::pending);
+}
+
 TEST_CASE("outbox: what rode on a packet that no NIC took is due again") {
   Owing at;
   REQUIRE(at.peer.receives.table.set(
