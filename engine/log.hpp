@@ -9,6 +9,9 @@
 
 namespace hawser::engine {
 
+// In capitals, too.
+[[nodiscard]] bool is_log_level(std::string_view word);
+
 // Not for the datapath. Any thread may call them.
 void log_info(std::string_view message) noexcept;
 void log_warning(std::string_view message) noexcept;

@@ -71,6 +71,12 @@ void refuse_misspelt_variables() {
   }
 }
 
+void refuse_wrong_log_level() {
+  const char* const level = std::getenv("HAWSER_LOG");
+  if (level == nullptr || *level == 0 || is_log_level(level)) return;
+  throw Error("HAWSER_LOG=" + std::string(level) + ": it takes debug, info, warn, error or off");
+}
+
 // An engine may have several NICs on one memory fabric, so these never count as the same.
 bool is_same_nic(const NicSpec& a, const NicSpec& b) {
   if (a.driver != b.driver || a.driver == NicSpec::Driver::memory) return false;
@@ -114,6 +120,7 @@ void refuse_wrong_number(std::size_t nics) {
 
 void apply_environment(Tunables& tunables) {
   refuse_misspelt_variables();
+  refuse_wrong_log_level();
   for (const TunableRow& row : kTunables) {
     const std::string name = variable_of(row.name);
     const char* const text = std::getenv(name.c_str());

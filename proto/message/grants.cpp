@@ -119,7 +119,8 @@ Grantee& Incoming::count_granted(const Peer& peer) {
   return grantee;
 }
 
-// The same, of a message that is paced. More of it may be granted now, and less is awaited.
+// A fragment of a paced message has come. More of the message may be granted now, and less is
+// awaited.
 void Incoming::grant_progress(const Peer& peer, IncomingMessage& message) {
   Grantee& grantee = count_granted(peer);
   const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;

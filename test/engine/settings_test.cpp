@@ -84,6 +84,21 @@ TEST_CASE("apply_environment__errors_name_variable_and_range") {
   }
 }
 
+TEST_CASE("apply_environment__knows_the_levels_of_the_log") {
+  Tunables tunables;
+  for (const char* right : {"", "warn", "WARN", "Error", "off", "debug", "info"}) {
+    CAPTURE(right);
+    const Environment environment({}, {{"HAWSER_LOG", right}});
+    CHECK_NOTHROW(apply_environment(tunables));
+  }
+  for (const char* wrong : {"loud", "warn ", "0", "warning!"}) {
+    CAPTURE(wrong);
+    const Environment environment({}, {{"HAWSER_LOG", wrong}});
+    CHECK_THAT(error_of([&] { apply_environment(tunables); }),
+               StartsWith("HAWSER_LOG=" + std::string(wrong) + ": it takes debug, info"));
+  }
+}
+
 TEST_CASE("check__rejects_what_an_engine_can_not_be") {
   EngineConfig config;
   CHECK_THAT(error_of([&] { (void)check(config); }), Contains("1 to 16 NICs, not 0"));
