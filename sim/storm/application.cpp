@@ -456,7 +456,10 @@ void Application::take_completions(std::uint32_t at) {
         const std::vector<std::byte>& bytes = oracle_.send(operation.record).bytes;
         const bool read = std::ranges::any_of(
             host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });
-        oracle_.on_send_completed(operation.record, completion, read, world_.since_start());
+        const std::uint32_t to = plan_.messages[operation.record].to;
+        const bool stands = world_.is_running(to) && world_.host(to).stands();
+        oracle_.on_send_completed(operation.record, completion, read, stands,
+                                  world_.since_start());
       } else {
         oracle_.receives()[operation.record].done = world_.since_start();
         oracle_.on_receive_completed(operation.record, completion,

@@ -114,7 +114,7 @@ bool Oracle::lost_by_receiver(std::uint32_t index) const {
 }
 
 void Oracle::on_send_completed(std::uint32_t index, const Completion& completion, bool nic_reads,
-                               proto::Duration at) {
+                               bool receiver_stands, proto::Duration at) {
   SendRecord& send = sends_[index];
   const std::string name = name_of(plan_.messages[index], index);
   if (send.released) return accuse(name + " completed again after its release");
@@ -149,7 +149,11 @@ void Oracle::on_send_completed(std::uint32_t index, const Completion& completion
     return accuse(name + " ended as cancelled, but nobody cancelled it");
   }
   std::ranges::fill(send.bytes, kPoison);
-  check_word(index, completion.status);
+  if (receiver_stands && send.received == 0) {
+    send.early_word = completion.status;
+  } else {
+    check_word(index, completion.status);
+  }
 }
 
 // Checks a sender's status against what its receiver's program was told before, whatever happens to
@@ -237,6 +241,7 @@ void Oracle::check_got(std::uint32_t index, const Completion& completion, std::u
   }
   check_bytes(receive, completion);
   check_time(receive);
+  if (send.early_word) check_word(receive.message, *send.early_word);
 }
 
 void Oracle::check_time(const ReceiveRecord& receive) {

@@ -18,7 +18,8 @@
 //  - A send that ended ok is received, whatever happened to its session, unless its receiver's
 //    process has died or closed since it was posted.
 //  - A send at level delivered ends well after a receive got it, and says whether it was cut,
-//    whatever happened to the session.
+//    whatever happened to the session. A receiver that stands in the middle of a turn may have the
+//    message, though its program doesn't know yet.
 //  - A cancelled send is never received, nor is one that has `surely not` arrived.
 //  - Messages of one sender match in the order in which they were sent: an older message that
 //    matches the same receive has gone to an older receive. For a message that was never received
@@ -85,6 +86,8 @@ struct SendRecord {
   bool gone = false;  // its process died before it completed
   std::uint32_t received = 0;
   bool cut = false;  // the receive that got it had a shorter buffer
+  // Told to the sender of a delivered message while the receiver stood in the middle of a turn.
+  std::optional<Status> early_word;
   // Until then a full store may have turned away a message ahead of this one.
   proto::Duration held_up_until{};
   // When it was claimed and put back (or kStillHeld), in the order of the receiver's posts.
@@ -134,8 +137,10 @@ class Oracle {
   void on_receive_posted(std::uint32_t host, proto::Duration at) {
     note_freed_descriptors(host, at);
   }
+  // `receiver_stands`: the receiver stands in the middle of a turn, and its program may learn only
+  // afterwards what the endpoint has done.
   void on_send_completed(std::uint32_t message, const Completion& completion, bool nic_reads,
-                         proto::Duration at);
+                         bool receiver_stands, proto::Duration at);
   // `clock`: that of the host, now. `from`: the host that the completion names; kAnyHost: its
   // program has no name for it.
   void on_receive_completed(std::uint32_t receive, const Completion& completion, std::uint32_t from,

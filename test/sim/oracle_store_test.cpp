@@ -58,7 +58,7 @@ class Scene {
     Completion completion = completion_of(message);
     completion.kind = OperationKind::send;
     completion.status = Status::cancelled;
-    oracle_.on_send_completed(message, completion, false, at);
+    oracle_.on_send_completed(message, completion, false, false, at);
   }
   // The judge's verdict when the receive gets the last message at this time.
   std::string verdict_when_received(Duration at) {
