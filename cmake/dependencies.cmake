@@ -45,6 +45,9 @@ else()
   hawser_left_out("RDMA NICs, as libibverbs is not here (install libibverbs-dev)")
 endif()
 
+# The benches compare with UCX where it is.
+pkg_check_modules(HAWSER_UCX ucx>=1.12)
+
 # DPDK: rings, and mempools for programs that start EAL themselves. DPDK is linked statically, since
 # a shared EAL would map some 130 driver libraries for NICs that Hawser never opens.
 pkg_check_modules(HAWSER_DPDK REQUIRED libdpdk-libs>=22.11)

@@ -2,6 +2,10 @@
 // When this end was absent itself. It could hear nothing meanwhile, so a timer that waits for
 // others waits that much longer. It adds the longest absence since it was armed; an older one is no
 // help. Therefore the longest absences of each recent period are kept.
+//
+// Two long absences with a short presence between them are one: nobody has time to answer in that.
+// They must be long, as a host that is overloaded is present for short times only, and must notice
+// the death of others all the same.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +18,20 @@ namespace hawser::proto {
 
 class Absence {
  public:
-  // Notes an absence from `left` to `back`. Forgets those that ended more than `old` before.
-  void note(Time left, Time back, Duration old) {
+  struct Lengths {
+    Duration old;       // absences that ended so long ago are forgotten
+    Duration presence;  // at most so long a presence
+    Duration absence;   // joins absences of at least this length
+  };
+  // Notes an absence from `left` to `back`.
+  void note(Time left, Time back, const Lengths& lengths) {
+    if (count_ > 0 && left - spans_[count_ - 1].back <= lengths.presence &&
+        std::min(spans_[count_ - 1].length(), back - left) >= lengths.absence) {
+      left = spans_[count_ - 1].left;
+    }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count_; ++i) {
-      const bool matters = back <= spans_[i].back + old && spans_[i].length() > back - left;
+      const bool matters = back <= spans_[i].back + lengths.old && spans_[i].length() > back - left;
       if (matters) spans_[kept++] = spans_[i];
     }
     if (kept == spans_.size()) --kept;

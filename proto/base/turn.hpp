@@ -145,9 +145,11 @@ class Turn {
  private:
   // Notes that this end was away from `left` until now, if that is long.
   bool was_away(Time left) {
-    if (now_ - left <= microseconds(tunables.late_wakeup_us)) return false;
+    const Duration late = microseconds(tunables.late_wakeup_us);
+    if (now_ - left <= late) return false;
     ++counters.late_turns;
-    absence_.note(left, now_, milliseconds(tunables.peer_timeout_ms) * 2);
+    const Duration timeout = milliseconds(tunables.peer_timeout_ms);
+    absence_.note(left, now_, {.old = timeout * 2, .presence = late, .absence = timeout / 8});
     return true;
   }
 

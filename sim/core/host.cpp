@@ -72,6 +72,7 @@ void Host::on_event(proto::Time now, std::uint64_t) {
   switch (went_on_from) {
     case Place::none:
       ++turns_;
+      turn_began_ = now;
       looked_at_clock_ = local;
       if (stops_at(Place::before_looking)) return;
       [[fallthrough]];

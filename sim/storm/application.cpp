@@ -485,6 +485,7 @@ void Application::take_events(std::uint32_t at) {
     n = world_.host(at).endpoint().poll_events(events_);
     for (const Event& event : std::span(events_).first(n)) {
       world_.scribe().on_event(at, event);
+      const proto::Duration when = world_.time_of(at, event);
       const auto other = static_cast<std::uint32_t>(event.endpoint_id - 1);
       note_event(at, event);
       if (event.endpoint_id >= kStrangers) {
@@ -494,11 +495,11 @@ void Application::take_events(std::uint32_t at) {
         continue;
       }
       if (event.kind == Event::Kind::peer_established) {
-        oracle_.on_established(at, other, world_.since_start());
+        oracle_.on_established(at, other, when);
         note_size(at, other, event.peer);
         watch_other_end(other, at);
       } else if (event.kind == Event::Kind::peer_failed) {
-        oracle_.on_failure(at, other, event.status, event.reason, world_.since_start());
+        oracle_.on_failure(at, other, event.status, event.reason, when);
         note_answers(at, other);
         watch_other_end(at, other);
       }

@@ -70,6 +70,12 @@ class World final : public Actor {
   // How many faults have begun, by kind.
   [[nodiscard]] const std::array<std::uint32_t, kFaultKinds>& begun() const { return begun_; }
   [[nodiscard]] proto::Duration since_start() const { return events_.now() - kStart; }
+  // When the event of the host's last turn happened. Its program may hear of it much later, if the
+  // host has stood in that turn.
+  [[nodiscard]] proto::Duration time_of(std::uint32_t host, const Event& event) const {
+    const proto::Time told{static_cast<std::int64_t>(event.time_ns)};
+    return hosts_[host]->when(told) - kStart;
+  }
   // True from the moment when all faults have ended.
   [[nodiscard]] bool is_healed() const { return healed_; }
 

@@ -259,6 +259,28 @@ TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
   CHECK(world.stats(0).peer_failures == 1);
 }
 
+// Node 0 is away twice, and present for so short a time in between that nobody could answer it.
+TEST_CASE("pause__a_glimpse_between_two_long_ones_counts_as_no_presence", "[F1][L23]") {
+  WorldConfig config;
+  config.tunables.peer_timeout_ms = 1000;
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(5));
+  Exchange exchange(world);
+  (void)exchange.receive(0, 1, 1, 100);
+  world.apply(1, 0, "blackhole=both");
+  for (int i = 0; i < 2; ++i) {
+    world.run_for(proto::microseconds(config.tunables.late_wakeup_us / 2));
+    world.pause(0, true);
+    world.run_for(milliseconds(800));
+    world.pause(0, false);
+  }
+  world.run_for(milliseconds(900));
+  CHECK(world.stats(0).peer_failures == 0);
+  world.run_for(milliseconds(200));
+  CHECK(world.stats(0).peer_failures == 1);
+}
+
 // The whole host stands still in the middle of a turn of node 0, for longer than peer_timeout. When
 // it goes on, its rings hold packets that it has not read yet.
 void stand_still_in_a_turn(std::uint32_t nics, std::uint32_t before_nic, int polls) {
