@@ -7,7 +7,8 @@
 // unless the peer's message has matched them.
 //
 // Two files call fail_peer for what a peer says. In handshake.cpp, `admit` believes a session
-// packet of a newer incarnation; new operations then go to that one. If the session was not READY
+// packet of a newer incarnation; new operations then go to that one. If it is of the same process,
+// that process gave up the session, and the status is peer_timeout. If the session was not READY
 // yet, it calls no fail_peer, and the operations wait for the new process. In closing.cpp,
 // `on_closing` gets a RESET: the peer has given up the session. Sends to the peer are then refused
 // with the status, until one end connects anew. closing.cpp also ends sessions on purpose.

@@ -31,6 +31,9 @@ namespace {
 constexpr std::uint32_t kQuickCalls = 3;
 // After those, this many calls try all pairs of NICs once.
 constexpr std::uint32_t kSweepCalls = 8;
+// A caller that this end has answered keeps its place for so many first intervals between calls.
+// Its second call may find it there, and then its confirmation, sent again when it was lost.
+constexpr std::int64_t kHeldIntervals = 4;
 // The time between two events that report refused callers.
 constexpr Duration kTellRefusals = milliseconds(1000);
 
@@ -149,6 +152,21 @@ struct Sessions::Handshake {
     } else {
       sessions.send_challenge(nic, *packet.session, address);
     }
+  }
+
+  // How long an answered caller that doesn't confirm keeps its place from other callers.
+  static Duration holds_a_place(const Sessions& sessions) {
+    const AllTunables& t = sessions.turn_.tunables;
+    const Duration retry = microseconds(t.handshake_retry_us);
+    return std::max(retry, std::min(retry * kHeldIntervals, milliseconds(t.peer_timeout_ms) / 4));
+  }
+
+  // Whether the HELLO of a known caller is a new sign of life from its address: it carries the
+  // cookie that was made when nobody of that name was known.
+  static bool calls_again(Sessions& sessions, const wire::PacketView& packet) {
+    return packet.type == wire::PacketType::hello && packet.session->cookie != 0 &&
+           sessions.keys_.is_cookie_good(*packet.session, packet.nics[packet.header->nic()].address,
+                                         KnownOfSender{}, sessions.turn_.now());
   }
 
   // How long a peer that does not answer is called.
@@ -423,6 +441,8 @@ void Sessions::on_session(std::size_t nic, const wire::PacketView& packet) {
       peer.session.state = SessionState::answered;
       if (turn_.tracing()) reporter_.trace_session(peer);
     }
+    if (HalfOpenStrangers::contains(peer) && Handshake::calls_again(*this, packet))
+      half_open_.leave(peer);
     enter_half_open(peer);
   }
   if (was_ready) paths_.meet(peer, nic, far);
@@ -498,13 +518,16 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
     return nullptr;
   }
   const bool is_new = peer == nullptr;
-  if (is_new)
-    peer = make_peer(said.sender_id, turn_.now() - microseconds(turn_.tunables.handshake_retry_us));
+  if (is_new) peer = make_peer(said.sender_id, turn_.now() - Handshake::holds_a_place(*this));
   if (peer == nullptr) {
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);
   }
-  if (peer->session.state == SessionState::ready) fail_peer(*peer, Status::peer_restarted);
+  if (peer->session.state == SessionState::ready) {
+    const bool is_same_process = said.epoch == peer->identity.remote_epoch;
+    fail_peer(*peer, is_same_process ? Status::peer_timeout : Status::peer_restarted,
+              is_same_process ? Reason::gave_up : Reason::none);
+  }
   if (!learn_session(*peer, said, packet.nics)) {
     if (is_new) give_back(*peer);
     return refuse(DropReason::limit);

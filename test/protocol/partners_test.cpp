@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,47 @@ TEST_CASE("partners__that_are_too_many_are_told_so", "[S12][S31]") {
     CHECK(completion->status == (i < 8 ? Status::ok : Status::peer_full));
   }
   CHECK(served == 8);
+}
+
+// Nine clients at a time come to five places, over ways that lose one packet in ten. Some clients
+// hear their answers late. Who was answered keeps its place until it has had time to call again.
+TEST_CASE("partners__that_crowd_a_server_over_lossy_ways_lose_no_session", "[S12]") {
+  constexpr std::uint32_t kClients = 9;
+  const std::string out = "together";
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    WorldConfig config = server_and(kClients, 5);
+    config.tunables.peer_timeout_ms = 1000;
+    config.faults = "loss=0.1,delay=100us,seed=" + std::to_string(seed);
+    World world(config);
+    std::vector<std::string> in(kClients * 4, std::string(8, ' '));
+    for (std::string& message : in) (void)world.receive(kServer, kAnyPeer, 1, message);
+    std::vector<OperationId> sends(1 + kClients, kNoOperation);
+    std::vector<int> rounds(1 + kClients);
+    const auto come_or_leave = [&](std::uint32_t client) {
+      if (sends[client] == kNoOperation) {
+        world.set_lateness(client, milliseconds((client * 7 + seed) % 5 * 3));
+        sends[client] = world.send(client, kServer, 1, out);
+        return;
+      }
+      const Completion* completion = world.completion(client, sends[client]);
+      if (completion == nullptr) return;
+      INFO("seed " << seed << ", client " << client << ": " << to_string(completion->status));
+      CHECK((completion->status == Status::ok || completion->status == Status::peer_full));
+      sends[client] = kNoOperation;
+      ++rounds[client];
+      leave(world, client);
+    };
+    const auto is_done = [&] {
+      return std::accumulate(rounds.begin(), rounds.end(), 0) == 4 * kClients;
+    };
+    for (int ms = 0; ms < 20000 && !is_done(); ++ms) {
+      for (std::uint32_t client = 1; client <= kClients; ++client) {
+        if (rounds[client] < 4) come_or_leave(client);
+      }
+      world.run_for(milliseconds(1));
+    }
+    CHECK(is_done());
+  }
 }
 
 // The clients vanish silently. When no place is left, the server probes those that have long been

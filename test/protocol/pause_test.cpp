@@ -275,9 +275,9 @@ TEST_CASE("pause__a_glimpse_between_two_long_ones_counts_as_no_presence", "[F1][
     world.run_for(milliseconds(800));
     world.pause(0, false);
   }
-  world.run_for(milliseconds(900));
+  world.run_for(milliseconds(600));  // it was to probe after 250, and was absent for 1350
   CHECK(world.stats(0).peer_failures == 0);
-  world.run_for(milliseconds(200));
+  world.run_for(milliseconds(300));
   CHECK(world.stats(0).peer_failures == 1);
 }
 
