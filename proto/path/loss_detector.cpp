@@ -225,6 +225,21 @@ void PathSet::evacuate(Peer& peer, Path& path) {
   path.pto_timer.stop();
 }
 
+// Declares the oldest packets in flight lost: all whose records share a block, because the numbers
+// of a block become free together.
+void PathSet::lose_oldest(Peer& peer, Path& path) {
+  path.advance_oldest(records_);
+  std::uint64_t n = path.oldest;
+  do {
+    SentPacket& record = path.sent.at(records_, n);
+    if (record.state == SentPacket::State::in_flight) {
+      lose_packet(peer, path, n, record, TraceLoss::evacuation);
+    }
+    ++n;
+  } while (n != path.sent.next() && n % SentBlockPool::kRecords != 0);
+  path.advance_oldest(records_);
+}
+
 // When several packets in flight on different lanes are overdue, judged by the path's own answer
 // times. This counts once the path has delivered a window since it was bound: before that its own
 // sender may be the one that fills it. A single packet says little, as its lane may be busy or lose

@@ -235,6 +235,7 @@ class PathSet {
   void find_gaps(Peer& peer, Path& path);
   void note_unheard(Peer& peer, Path& path);
   void evacuate(Peer& peer, Path& path);
+  void lose_oldest(Peer& peer, Path& path);
   void find_silence(Peer& peer);
 
   // ---- path_acks.cpp

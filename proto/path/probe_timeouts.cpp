@@ -2,8 +2,8 @@
 // The probe timeout, layer 3 of loss detection (docs/internals/protocol.md §9). A probe declares
 // nothing lost: it makes the peer answer, and the answer shows what is missing
 // (loss_detector.cpp). An early probe asks before the timeout, where the answer to the end of a
-// message is late. If no path number is left for a probe, everything in flight on the path is
-// declared lost (make_room_for_probe).
+// message is late. If no path number is left for a probe, the oldest packets in flight on the path
+// are declared lost (make_room_for_probe).
 //
 // Timer of a path: `pto_timer`, armed while something is in flight. It fires for the next early
 // probe or the probe timeout, whichever is first.
@@ -91,13 +91,15 @@ void PathSet::arm_pto(Path& path) {
 }
 
 // Data leaves a few numbers to probes. If these are in flight too, nothing could probe any more.
-// Then everything on the path is retransmitted, under new numbers.
+// Then the oldest packets are retransmitted under new numbers, only as many as make room. A peer
+// that is away would otherwise be sent the whole window again after every few probes.
 void PathSet::make_room_for_probe(Peer& peer, Path& path) {
   if (path.sent.room() < 2) trim(path, turn_.now());
-  if (reserve_records(path, 1) > 0) return;
-  evacuate(peer, path);
-  trim(path, turn_.now());
-  senders_.want(peer);
+  while (reserve_records(path, 1) == 0 && path.packets_in_flight > 0) {
+    lose_oldest(peer, path);
+    trim(path, turn_.now());
+    senders_.want(peer);
+  }
 }
 
 // Whether a packet other than a probe is in flight.

@@ -21,12 +21,13 @@ struct Alone : Sending, PacketOwner, PathUser {
   Senders senders{peers};
   TouchedPeers touched{peers};
   StandingVerdicts verdicts;
-  PathSet paths{
-      {turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4, 64};
+  PathSet paths;
   std::vector<std::uint32_t> arrived, late, lost;  // messages of the packets
   int announced = 0;
 
-  Alone() {
+  explicit Alone(std::uint32_t record_blocks = 64)
+      : paths({turn, peers, sender, reporter, senders, touched, verdicts, *this, *this, 1}, 4,
+              record_blocks) {
     peer.paths.indices.fill(kNoIndex);
     peer.session.state = SessionState::ready;
     peer.session.fragment_bytes = 1024;
@@ -136,6 +137,34 @@ TEST_CASE("path set: a probe is told to nobody") {
   at.acknowledge(path, {path.sent.next() - 1});
   CHECK(at.arrived.empty());
   CHECK(at.paths.in_flight() == 0);
+}
+
+TEST_CASE("path set: a path that has no number for a probe loses its oldest packets only") {
+  // The numbers run out first, or the records.
+  for (const std::uint32_t record_blocks : {136u, 64u}) {
+    INFO(record_blocks << " blocks of records");
+    Alone at(record_blocks);
+    Path& path = at.path(0);
+    std::uint32_t sent = 0;
+    while (at.paths.places_for_data(path, 1) == 1) at.send(path, sent++);
+    REQUIRE(sent > 500);
+    // The peer is away, and answers no probe. The other path's timeouts may send probes here, too.
+    for (std::uint8_t timeout = 1; timeout <= 16; ++timeout) {
+      const std::uint64_t next = path.sent.next();
+      for (int i = 0; i < 100 && path.unanswered < timeout; ++i) {
+        at.pass(at.paths.next_timer(at.peer) - at.turn.now());
+        at.paths.expire(at.peer);
+      }
+      REQUIRE(path.unanswered == timeout);
+      CHECK(path.sent.next() > next);
+      CHECK(path.packets_in_flight + 8u > sent + kKeptForProbes);
+    }
+    CHECK(at.lost.size() > 8);
+    for (std::uint32_t i = 0; i < at.lost.size(); ++i) CHECK(at.lost[i] == i);
+    // The peer is back, and the first answer shows that it has nothing of the rest.
+    at.acknowledge(path, {path.sent.next() - 1});
+    CHECK(at.lost.size() == sent);
+  }
 }
 
 TEST_CASE("path set: what is in flight on a path that goes down is lost") {
