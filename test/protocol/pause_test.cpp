@@ -270,7 +270,7 @@ TEST_CASE("pause__a_glimpse_between_two_long_ones_counts_as_no_presence", "[F1][
   (void)exchange.receive(0, 1, 1, 100);
   world.apply(1, 0, "blackhole=both");
   for (int i = 0; i < 2; ++i) {
-    world.run_for(proto::microseconds(config.tunables.late_wakeup_us / 2));
+    world.run_for(proto::microseconds(config.tunables.late_wakeup_us / 8));
     world.pause(0, true);
     world.run_for(milliseconds(800));
     world.pause(0, false);

@@ -87,14 +87,18 @@ TEST_CASE("sessions_table__hello_of_a_newer_incarnation_with_its_cookie", "[S8]"
     s.peer.say(PacketType::hello);
   };
   check(State::answered, {"WELCOME", kNotReady}, hello);
-  check(State::ready, {"WELCOME", kNotReady}, [&](Scene& s) {
-    s.post_receive();
-    hello(s);
-    s.settle();
-    // The old session's operations have failed, and the new session begins.
-    REQUIRE(s.world().completions(0).size() == 1);
-    CHECK(s.world().completions(0)[0].status == Status::peer_restarted);
-  });
+  for (const bool is_same_process : {true, false}) {
+    check(State::ready, {"WELCOME", kNotReady}, [&](Scene& s) {
+      s.post_receive();
+      if (!is_same_process) ++s.peer.epoch;
+      hello(s);
+      s.settle();
+      // The old session's operations have failed, and the new session begins.
+      REQUIRE(s.world().completions(0).size() == 1);
+      CHECK(s.world().completions(0)[0].status ==
+            (is_same_process ? Status::peer_timeout : Status::peer_restarted));
+    });
+  }
   check(State::failed, {"WELCOME", kNotReady}, hello);
 }
 
