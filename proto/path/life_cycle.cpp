@@ -216,7 +216,11 @@ void PathSet::path_heard(Peer& peer, Path& path, bool full_probe) {
       path.state = PathState::probing;
       reporter_.emit(Event::Kind::path_probing, peer, path, Reason::answered);
       path.answered = full_probe ? 1 : 0;
-      path.probe_timer.arm(next_probe(path));
+      // Probes still in flight left before this answer came. A peer that was away may have lost
+      // them, and the answer time may include the absence, so waiting for them may take long.
+      // Their late answers count as well.
+      evacuate(peer, path);
+      path.probe_timer.arm(turn_.now());
       return;
     case PathState::probing:
       if (full_probe && ++path.answered >= kProbesUntilUp) {

@@ -7,7 +7,8 @@
 //               arrived.
 //   request     Nothing overtook it, but the receiver requests it, and it is older than an answer
 //               takes.
-//   evacuation  The path failed, left a probe unanswered, is released, or ran out of numbers.
+//   evacuation  The path failed, left a probe unanswered, answers again, is released, or ran out of
+//               numbers.
 //
 // On a path with several lanes overtaking alone means nothing. There the time between departures
 // decides, and age. Order within a lane would mean something, but a lane has only one or two

@@ -198,6 +198,33 @@ TEST_CASE("path set: a path comes back once two full probes are answered") {
   CHECK(at.turn.counters.paths_returned == 1);
 }
 
+// The peer was away. Its ring kept the first probe, and the second may be lost. The first sample of
+// the answer time includes the absence, so the path must not wait that long for the second probe.
+TEST_CASE("path set: a path that answers is probed at once, whatever else is in flight") {
+  Alone at;
+  Path& path = at.path(0);
+  at.paths.path_down(at.peer, path, Reason::driver);
+  const std::uint64_t first = path.sent.next();
+  for (std::uint64_t probes = 1; probes <= 2; ++probes) {
+    at.pass(path.probe_timer.at() - at.turn.now());
+    at.paths.expire(at.peer);
+    REQUIRE(path.sent.next() == first + probes);
+  }
+  at.pass(milliseconds(500));
+  REQUIRE(path.packets_in_flight == 1);
+  at.acknowledge(path, {first});
+  REQUIRE(path.state == PathState::probing);
+  CHECK(path.response.overdue(at.turn.granularity) > microseconds(500));
+  CHECK(path.probe_timer.at() == at.turn.now());
+  at.pass(microseconds(1));
+  at.paths.expire(at.peer);
+  CHECK(path.state == PathState::probing);
+  REQUIRE(path.sent.next() == first + 3);
+  const bool comes_late = GENERATE(false, true);
+  at.acknowledge(path, {comes_late ? first + 1 : first + 2});
+  CHECK(path.state == PathState::up);
+}
+
 TEST_CASE("path set: a released path gives everything back") {
   Alone at;
   at.send(at.path(0), 1);
