@@ -38,25 +38,25 @@ class ResponseTime {
     smoothed_ = (smoothed_ * 7 + rtt) / 8;
   }
 
-  // The first sample of a path counts as `most` at most. If it is cut, the answers that follow show
-  // the same absence.
+  // The first sample of a path counts as `most` at most. If it is cut, or as long as an absence,
+  // the answers that follow show the same absence.
   void sample_first(Duration rtt, Duration most, Time now) {
-    if (most < rtt) cut_at_ = fine(now);
+    if (std::min(most, kAway) < rtt) absence_at_ = fine(now);
     sample(std::min(rtt, most));
   }
 
   // A sample during which a host was away. The absence delays all packets in flight, and each of
-  // their answers shows it again. If it was no usual absence, a sample that is cut therefore counts
-  // only if its packet left after the last such sample was taken.
+  // their answers shows it again. If it was no usual absence, a sample therefore counts only if its
+  // packet left after the last such sample was taken.
   void sample_absence(Duration rtt, Time now) {
-    if (sampled() && std::max(longest_believed(), kAway) < rtt) {
-      // In units that wrap: it left before cut_at_, which is not after `now`.
+    if (kAway < rtt) {
+      // In units that wrap: it left before absence_at_, which is not after `now`.
       const std::uint32_t left = fine(now - rtt);
-      if (cut_at_ - left - 1 < fine(now) - left) {
+      if (sampled() && absence_at_ - left - 1 < fine(now) - left) {
         latest_ = kept(rtt);
         return;
       }
-      cut_at_ = fine(now);
+      absence_at_ = fine(now);
     }
     sample(rtt);
   }
@@ -117,7 +117,8 @@ class ResponseTime {
   // kAway at least.
   std::uint16_t last_ = 0;
   std::uint16_t before_last_ = 0;
-  std::uint32_t cut_at_ = 0;  // when the last sample was taken that was cut, as `fine` says it
+  // When the last sample was taken that counted for an absence, as `fine` says it.
+  std::uint32_t absence_at_ = 0;
 };
 static_assert(sizeof(ResponseTime) <= 24, "each of thousands of paths has one");
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The response time: what it derives from samples, and what the timers take from it.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "proto/base/random.hpp"
@@ -80,6 +81,49 @@ TEST_CASE("response_time__takes_the_first_sample_of_an_absence_for_all", "[L10]"
   for (int i = 0; i < 11; ++i) time.sample_absence(milliseconds(475), now);
   CHECK(time.smoothed() == milliseconds(12));
   CHECK(time.unanswered(microseconds(1)) == milliseconds(36));
+}
+
+// A long guess lets the first sample count as so much that the next one of the same absence would
+// be believed. Whether the first sample was cut makes no difference. The timers are short again
+// with the first short sample.
+TEST_CASE("response_time__counts_an_absence_once_though_it_is_believed", "[L10]") {
+  const Duration away = milliseconds(1076);
+  const Time now{2'000'000'000};
+  for (const Duration most : {milliseconds(221), milliseconds(5000)}) {
+    ResponseTime time(milliseconds(37));
+    time.sample_first(away + milliseconds(2), most, now);
+    const Duration first = time.smoothed();
+    CHECK(first == std::min(away + milliseconds(2), most));
+    time.sample_absence(away, now);
+    CHECK(time.smoothed() == first);
+    CHECK(time.latest() == away);
+    time.sample(microseconds(39));
+    CHECK(time.unanswered(microseconds(200)) == milliseconds(20));
+  }
+}
+
+// The same where the first sample of all has the absence in it and nothing cuts it.
+TEST_CASE("response_time__counts_an_absence_once_if_nothing_was_sampled_before", "[L10]") {
+  ResponseTime time;
+  const Time now{2'000'000'000};
+  for (int i = 0; i < 5; ++i) time.sample_absence(milliseconds(1000), now);
+  CHECK(time.smoothed() == milliseconds(1000));
+  time.sample(microseconds(39));
+  CHECK(time.unanswered(microseconds(200)) == milliseconds(20));
+}
+
+// The same of later samples, where response times are long.
+TEST_CASE("response_time__counts_an_absence_once_where_answers_take_long", "[L10]") {
+  ResponseTime time;
+  for (int i = 0; i < 100; ++i) time.sample(milliseconds(40));
+  Time now{1'000'000'000};
+  for (int i = 0; i < 20; ++i) {
+    time.sample_absence(milliseconds(72), now);
+    now = now + microseconds(5);
+  }
+  CHECK(time.smoothed() == milliseconds(44));
+  time.sample_absence(milliseconds(72), now + milliseconds(72));  // the next absence
+  CHECK(time.smoothed() > milliseconds(47));
 }
 
 // A host that is always away for long answers each packet late, also those that leave later.
