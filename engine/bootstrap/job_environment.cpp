@@ -36,6 +36,12 @@ std::uint32_t needed(const char* name, const char* because) {
   throw_missing(name, because);
 }
 
+std::uint32_t job_size(const char* name, const char* because) {
+  const std::uint32_t size = needed(name, because);
+  if (size == 0) throw Error(std::string(name) + "=0: a job has at least one rank");
+  return size;
+}
+
 // The number of this host's ranks, which others divide by.
 std::optional<std::uint32_t> local_size(const char* name, std::uint32_t size) {
   const auto value = number(name);
@@ -81,14 +87,14 @@ std::optional<JobPlace> job_place_from_environment() {
   const char* rank_name = "HAWSER_RANK";
   if (const auto rank = number(rank_name)) {
     place.rank = *rank;
-    place.size = needed("HAWSER_SIZE", rank_name);
+    place.size = job_size("HAWSER_SIZE", rank_name);
     place.local_rank = number("HAWSER_LOCAL_RANK");
     place.local_size = local_size("HAWSER_LOCAL_SIZE", place.size);
     place.said_by = "HAWSER_RANK and HAWSER_SIZE";
     if (!rendezvous) throw_missing("HAWSER_RENDEZVOUS", rank_name);
   } else if (const auto torch_rank = number(rank_name = "RANK")) {
     place.rank = *torch_rank;
-    place.size = needed("WORLD_SIZE", rank_name);
+    place.size = job_size("WORLD_SIZE", rank_name);
     place.local_rank = number("LOCAL_RANK");
     place.local_size = local_size("LOCAL_WORLD_SIZE", place.size);
     place.said_by = "RANK and WORLD_SIZE";

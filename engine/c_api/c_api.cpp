@@ -438,7 +438,8 @@ hawser_status hawser_register_dmabuf(hawser_endpoint* endpoint, const hawser_dma
                                      size_t why_bytes) {
   hawser_dmabuf_range taken;
   if (range == nullptr || !take(range, taken)) {
-    copy_text("struct_size of the range is not one of this version", why, why_bytes);
+    copy_text("struct_size of the range is not one of this version, or reserved bytes are not 0",
+              why, why_bytes);
     return HAWSER_INVALID_ARGUMENT;
   }
   return guarded(why, why_bytes, [&] {

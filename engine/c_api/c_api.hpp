@@ -46,8 +46,8 @@ template <class Struct>
 constexpr std::size_t kFirstSize = sizeof(std::size_t);
 
 // Copies a caller's struct into this library's version of it. Fields that an older caller lacks
-// become 0. Returns false for a newer caller, which may ask for something unknown here, and for a
-// size that no version had.
+// become 0. Returns false for a newer caller, which may ask for something unknown here, for a size
+// that no version had, and if reserved bytes are not 0: a later version may give them a meaning.
 template <class Struct>
 bool take(const Struct* given, Struct& taken) {
   taken = Struct{};
@@ -56,6 +56,10 @@ bool take(const Struct* given, Struct& taken) {
   std::memcpy(&size, given, sizeof size);
   if (size < kFirstSize<Struct> || size > sizeof taken) return false;
   std::memcpy(&taken, given, size);
+  if constexpr (requires { taken.reserved[0]; }) {
+    constexpr decltype(taken.reserved) kNone{};
+    if (std::memcmp(taken.reserved, kNone, sizeof kNone) != 0) return false;
+  }
   return true;
 }
 

@@ -2,8 +2,11 @@
 #include "engine/registration/registrations.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -43,6 +46,16 @@ std::string complaint_of(Status status, const proto::MemoryRange& range, const s
   }
 }
 
+// Whether pages are mapped at all of these addresses. UDP NICs pin nothing, so none of them tells.
+bool is_mapped(const proto::MemoryRange& range) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(range.data);
+  const std::uintptr_t begin = address / page * page;
+  // With MS_ASYNC the call only looks for gaps.
+  return ::msync(reinterpret_cast<void*>(begin), address - begin + range.bytes, MS_ASYNC) == 0 ||
+         errno != ENOMEM;
+}
+
 }  // namespace
 
 Registrations::Registrations(std::uint64_t limit, const Pinning& pinning,
@@ -73,6 +86,10 @@ Status Registrations::take(const proto::MemoryRange& range, RegistrationId& id, 
   }
   if (range.dmabuf >= 0 && ::fcntl(range.dmabuf, F_GETFD) == -1) {
     why = "The dma-buf's descriptor isn't open; pass the one that its exporter returned";
+    return Status::invalid_argument;
+  }
+  if (range.dmabuf < 0 && !is_mapped(range)) {
+    why = complaint_of(Status::invalid_argument, range, "Memory to register");
     return Status::invalid_argument;
   }
   std::size_t index = 0;

@@ -99,8 +99,9 @@ class Endpoint {
 
   // Names the endpoint with this address as a peer. The handshake runs in the background, and
   // operations may be posted at once. The same address gives the same peer again, unless its
-  // session has ended and its place belongs to another by now. An endpoint that connects to this
-  // one becomes a peer too, and an event announces it.
+  // session has ended and its place belongs to another by now. The address of a later process of
+  // the same endpoint ends the session with the earlier one: peer_restarted. An endpoint that
+  // connects to this one becomes a peer too, and an event announces it.
   //   `ok`: `peer` is set.
   //   `again`: max_peers are in use: their sessions live, or have messages left to receive. Or the
   //     numbers of messages under way leave no room for a session.

@@ -12,8 +12,8 @@
  * Versions. A program passes the HAWSER_ABI_VERSION that it was compiled with to
  * hawser_engine_create, which refuses a version that this library does not offer. Within a version,
  * structs that a caller fills in may grow at their end: struct_size is the caller's sizeof, and
- * fields beyond it are 0. A struct_size of 0, or above the library's own, is
- * HAWSER_INVALID_ARGUMENT. Structs that the library fills in never change.
+ * fields beyond it are 0. HAWSER_INVALID_ARGUMENT answers a struct_size of 0 or above the library's
+ * own, and reserved bytes that are not 0. Structs that the library fills in never change.
  *
  * Cancellation (pthread_cancel). Only hawser_wait is a cancellation point, at its start and where
  * it blocks: the cancelled thread ends without a completion, and others can go on using the
@@ -211,7 +211,7 @@ typedef struct hawser_completion {
   hawser_operation operation;
   uint64_t user_data;
   uint64_t tag;
-  uint64_t bytes;
+  uint64_t bytes; /* of a receive or read that failed: 0; a part of the buffer may be written */
   uint64_t message_bytes;
   uint64_t immediate;
   hawser_peer peer;

@@ -197,9 +197,11 @@ struct Completion {
   // True: this one-sided operation was executed. If its status is a failure of the session, only
   // what it would have fetched is lost.
   bool executed = false;
-  PeerId peer = kAnyPeer;           // of a wildcard receive that ended unmatched: kAnyPeer
-  std::uint64_t tag = 0;            // the message's own tag
-  std::uint64_t bytes = 0;          // placed in the buffer (receive) or sent (send)
+  PeerId peer = kAnyPeer;  // of a wildcard receive that ended unmatched: kAnyPeer
+  std::uint64_t tag = 0;   // the message's own tag
+  // Placed in the buffer of a receive or read: 0 if it failed, though a part of the buffer may be
+  // written then. Of others: the bytes of the request.
+  std::uint64_t bytes = 0;
   std::uint64_t message_bytes = 0;  // the message's length at its sender
   std::uint64_t immediate = 0;      // the sender's; of an atomic that fetches, the word before
 };

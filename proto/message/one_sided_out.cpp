@@ -328,6 +328,7 @@ void Outgoing::complete_one_sided(const OutgoingMessage& message, bool released)
   completion.bytes =
       message.kind == SendKind::signal ? operation.write_bytes : operation.target.length();
   completion.message_bytes = completion.bytes;
+  if (message.kind == SendKind::read && completion.status != Status::ok) completion.bytes = 0;
   completion.immediate = message.kind == SendKind::atomic ? operation.word : 0;
   completion.released = released;
   // It was executed if the target has said so: then only what it fetched is lost.

@@ -300,7 +300,8 @@ void Incoming::complete_receive(const IncomingMessage& message, Status status) {
   completion.channel = message.channel;
   completion.peer = peers_.id_of(message.peer);
   completion.tag = message.tag;
-  completion.bytes = std::min(message.bytes, message.buffer_bytes);
+  const bool is_placed = status == Status::ok || status == Status::truncated;
+  completion.bytes = is_placed ? std::min(message.bytes, message.buffer_bytes) : 0;
   completion.message_bytes = message.bytes;
   completion.immediate = message.immediate;
   turn_.complete(completion);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fail_peer ends a session that fails, and every operation with that peer. A restart of a READY
-// peer is noticed when a packet of its newer process is believed. Sends and receives then end with
+// peer is noticed when a packet of its newer process is believed, or when the program connects that
+// process. Sends and receives then end with
 // the status peer_restarted. They end with peer_timeout if the new process does not call in time,
 // or has an older epoch. None of them goes to the new process. The old process may have got a send
 // that went out whole, so its completion says `outcome_unknown`. Receives for any peer stay posted,
@@ -116,6 +117,12 @@ void Sessions::fail_peer(Peer& peer, Status status, Reason of_timeout) {
   if (!verdicts_.empty()) paths_.want_verdicts();
   (void)places_.ended.push(id);  // a walk finds those without room here
   turn_.progress();
+}
+
+void Sessions::leave_predecessor(Peer& peer, std::uint64_t epoch) {
+  const bool is_older = peer.identity.remote_epoch < epoch;
+  if (peer.session.state == SessionState::ready && is_older)
+    fail_peer(peer, Status::peer_restarted);
 }
 
 void Sessions::forget_failed(Peer& peer) {

@@ -110,6 +110,8 @@ class Sessions final : public PathUser {
   void want_session(Peer& peer);
   // Makes a failed peer ready for a new session.
   void forget_failed(Peer& peer);
+  // The program knows that a process of this epoch is there now; 0: it does not say.
+  void leave_predecessor(Peer& peer, std::uint64_t epoch);
   void disconnect(Peer& peer);
   // The endpoint closes: all peers hear of it.
   void close();

@@ -25,6 +25,7 @@ bool parse_long(std::span<const std::byte> bytes, ParsedAddress& parsed) {
     return false;
   }
   parsed.endpoint_id = head.endpoint_id;
+  parsed.epoch = head.epoch;
   parsed.nics = head.nics;
   std::memcpy(parsed.records.data(), bytes.data() + sizeof head,
               head.nics * sizeof(wire::NicRecord));
@@ -84,6 +85,7 @@ std::size_t write_short(const ParsedAddress& address, std::span<std::byte> out) 
 }  // namespace
 
 bool parse_address(std::span<const std::byte> bytes, ParsedAddress& parsed) noexcept {
+  parsed.epoch = 0;
   parsed.is_short = is_short(bytes);
   return parsed.is_short ? parse_short(bytes, parsed) : parse_long(bytes, parsed);
 }

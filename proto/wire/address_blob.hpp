@@ -29,7 +29,8 @@ struct AddressHead {
 
 struct ParsedAddress {
   std::uint64_t endpoint_id = 0;
-  bool is_short = false;  // and perhaps lacks some of the endpoint's NICs
+  std::uint64_t epoch = 0;  // of the process that wrote it; a short one does not tell
+  bool is_short = false;    // and perhaps lacks some of the endpoint's NICs
   std::size_t nics = 0;
   std::array<wire::NicRecord, wire::kMaxNics> records{};
   [[nodiscard]] std::span<const wire::NicRecord> nic_records() const {

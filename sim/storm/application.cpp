@@ -458,8 +458,7 @@ void Application::take_completions(std::uint32_t at) {
             host.nics(), [&](const auto& nic) { return nic->reads(bytes.data(), bytes.size()); });
         const std::uint32_t to = plan_.messages[operation.record].to;
         const bool stands = world_.is_running(to) && world_.host(to).stands();
-        oracle_.on_send_completed(operation.record, completion, read, stands,
-                                  world_.since_start());
+        oracle_.on_send_completed(operation.record, completion, read, stands, world_.since_start());
       } else {
         oracle_.receives()[operation.record].done = world_.since_start();
         oracle_.on_receive_completed(operation.record, completion,

@@ -85,6 +85,31 @@ TEST_CASE("CApi__refuses_another_version_and_structs_of_a_newer_one") {
   hawser_engine_destroy(engine);
 }
 
+// A later version may give them a meaning.
+TEST_CASE("CApi__refuses_reserved_bytes_that_are_not_0") {
+  Pair pair;
+  const auto check = [](auto request, const auto& call) {
+    request.struct_size = sizeof request;
+    for (std::uint8_t& byte : request.reserved) {
+      byte = 1;
+      CHECK(call(request) == HAWSER_INVALID_ARGUMENT);
+      byte = 0;
+    }
+    CHECK(call(request) != HAWSER_INVALID_ARGUMENT);
+  };
+  hawser_operation operation = 0;
+  hawser_send_request send{};
+  send.peer = pair.b_of_a;
+  check(send, [&](const auto& given) { return hawser_send(pair.a, &given, &operation); });
+  hawser_receive_request receive{};
+  receive.peer = pair.b_of_a;
+  check(receive, [&](const auto& given) { return hawser_receive(pair.a, &given, &operation); });
+  hawser_probe_request probe{};
+  probe.peer = HAWSER_ANY_PEER;
+  hawser_envelope envelope{};
+  check(probe, [&](const auto& given) { return hawser_probe(pair.a, &given, &envelope); });
+}
+
 TEST_CASE("CApi__checks_faults_without_an_engine") {
   std::array<char, 100> error{"untouched"};
   CHECK(hawser_check_faults("loss=0.1,kill", error.data(), error.size()) == HAWSER_OK);

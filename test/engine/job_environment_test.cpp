@@ -108,6 +108,10 @@ TEST_CASE("job_place_from_environment__errors_name_the_variable") {
   CHECK(error_in({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "h"}}) == "");
   CHECK_THAT(error_in({{"HAWSER_RANK", "1"}, {"HAWSER_SIZE", "2"}}),
              StartsWith("HAWSER_RENDEZVOUS is not set"));
+  CHECK_THAT(error_in({{"HAWSER_RANK", "0"}, {"HAWSER_SIZE", "0"}, {"HAWSER_RENDEZVOUS", "h:1"}}),
+             StartsWith("HAWSER_SIZE=0: a job has at least one rank"));
+  CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "0"}, {"LOCAL_WORLD_SIZE", "1"}}),
+             StartsWith("WORLD_SIZE=0: a job has at least one rank"));
   CHECK_THAT(error_in({{"HAWSER_RANK", "2"}, {"HAWSER_SIZE", "2"}, {"HAWSER_RENDEZVOUS", "h:1"}}),
              StartsWith("HAWSER_RANK=2: a job of 2 has ranks 0 to 1"));
   CHECK_THAT(error_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), StartsWith("MASTER_ADDR is not set"));

@@ -162,6 +162,34 @@ TEST_CASE("sessions__a_restarted_peer_is_a_new_one") {
   }
 }
 
+// The program hears from elsewhere that the peer has restarted.
+TEST_CASE("sessions__connect_with_the_address_of_a_later_process_ends_the_one_before") {
+  WorldConfig config;
+  config.nodes = 2;
+  World world(config);
+  world.connect_all();
+  talk(world, 0, 1, milliseconds(50));
+  Exchange exchange(world);
+  exchange.ignore_what_was();
+  (void)exchange.receive(0, 1, 1, 100);
+  (void)exchange.send(0, 1, 7, 100, {.level = Level::delivered});
+  const PeerId before = world.peer(0, 1);
+  world.reconnect(0, 1);  // the same process: nothing ends
+  world.run_for(milliseconds(5));
+  CHECK_FALSE(exchange.sent(0).completion.has_value());
+  world.crash(1, true);
+  world.reconnect(0, 1);
+  REQUIRE(exchange.run_until(
+      [&] { return exchange.received(0).completion && exchange.sent(0).completion; },
+      proto::microseconds(10)));
+  CHECK(exchange.received(0).completion->status == Status::peer_restarted);
+  CHECK(exchange.sent(0).completion->status == Status::peer_restarted);
+  CHECK(world.peer(0, 1) == before);
+  talk(world, 0, 1, milliseconds(5));
+  talk(world, 1, 0, milliseconds(5));
+  CHECK(world.stats(0).peer_failures == 1);
+}
+
 // The wall clock of the peer's host went back before the peer started again.
 TEST_CASE("sessions__a_peer_that_is_restarted_with_an_older_epoch_gets_in", "[S34][S35]") {
   for (const bool it_calls : {true, false}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registrations that the program makes, and every way to get them wrong.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -69,6 +70,21 @@ TEST_CASE("Registration__what_is_registered_goes_out_in_place_from_the_first_sen
   REQUIRE(pair.becomes([&] { return pair.fabric.registrations() == pair.own; }));
   CHECK(pair.payload_of(memory.bytes()).first == 0);
   CHECK(pair.a->stats().registrations == 0);
+}
+
+// No NIC has to look at the memory here.
+TEST_CASE("Registration__memory_that_is_not_mapped_is_refused_by_an_endpoint_over_UDP") {
+  Engine engine({.nics = {"udp:127.0.0.1"}});
+  const auto endpoint = engine.create_endpoint({});
+  OwnMemory memory(kBytes);
+  RegistrationId id = kNoRegistration;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  REQUIRE(::munmap(memory.data() + 3 * page, page) == 0);
+  const Answer refused = ask(*endpoint, memory.bytes(), id);
+  CHECK(refused.status == Status::invalid_argument);
+  CHECK_THAT(refused.why, Contains("not all mapped"));
+  REQUIRE(ask(*endpoint, memory.bytes().subspan(1, 3 * page - 1), id).status == Status::ok);
+  CHECK(end(*endpoint, id).status == Status::ok);
 }
 
 TEST_CASE("Registration__memory_that_a_NIC_reads_is_not_deregistered") {
