@@ -154,6 +154,14 @@ struct Sessions::Handshake {
     }
   }
 
+  // Ends the session that the peer has left for the one that it begins now. The same process gave it
+  // up.
+  static void give_way(Sessions& sessions, Peer& peer, const wire::SessionPart& said) {
+    const bool is_same_process = said.epoch == peer.identity.remote_epoch;
+    sessions.fail_peer(peer, is_same_process ? Status::peer_timeout : Status::peer_restarted,
+                       is_same_process ? Reason::gave_up : Reason::none);
+  }
+
   // How long an answered caller that doesn't confirm keeps its place from other callers.
   static Duration holds_a_place(const Sessions& sessions) {
     const AllTunables& t = sessions.turn_.tunables;
@@ -523,11 +531,7 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);
   }
-  if (peer->session.state == SessionState::ready) {
-    const bool is_same_process = said.epoch == peer->identity.remote_epoch;
-    fail_peer(*peer, is_same_process ? Status::peer_timeout : Status::peer_restarted,
-              is_same_process ? Reason::gave_up : Reason::none);
-  }
+  if (peer->session.state == SessionState::ready) Handshake::give_way(*this, *peer, said);
   if (!learn_session(*peer, said, packet.nics)) {
     if (is_new) give_back(*peer);
     return refuse(DropReason::limit);

@@ -136,6 +136,9 @@ void Application::connect(std::uint32_t from, std::uint32_t to) {
   const Status status = world_.connect(from, to);
   if (status == Status::ok) {
     learn_name(from, world_.peer(from, to), to);
+    // The call may have ended the session with an earlier process.
+    take_events(from);
+    take_completions(from);
     oracle_.on_calling(from, to, world_.since_start());
   } else if (status == Status::again) {
     world_.scribe().count_place(PlaceCell::none_here);
