@@ -154,8 +154,8 @@ struct Sessions::Handshake {
     }
   }
 
-  // Ends the session that the peer has left for the one that it begins now. The same process gave it
-  // up.
+  // Ends the session that the peer has left for the one that it begins now. If its process is the
+  // same, that process gave it up.
   static void give_way(Sessions& sessions, Peer& peer, const wire::SessionPart& said) {
     const bool is_same_process = said.epoch == peer.identity.remote_epoch;
     sessions.fail_peer(peer, is_same_process ? Status::peer_timeout : Status::peer_restarted,
