@@ -72,11 +72,12 @@ void Host::on_event(proto::Time now, std::uint64_t) {
   switch (went_on_from) {
     case Place::none:
       ++turns_;
-      turn_began_ = now;
       looked_at_clock_ = local;
       if (stops_at(Place::before_looking)) return;
       [[fallthrough]];
     case Place::before_looking:
+      first_half_ = now;
+      first_look_ = looked_at_clock_;
       endpoint_->begin_turn(looked_at_clock_);
       if (stops_at(Place::between_halves)) return;
       [[fallthrough]];

@@ -46,10 +46,11 @@ class Host final : public Actor {
   [[nodiscard]] std::size_t buffers_in_use() const { return pool_.in_use(); }
   // The time by the host's own clock.
   [[nodiscard]] proto::Time now() const { return events_.now() + clock_; }
-  // When the last turn did what the endpoint says that it did at `local`, by the host's own clock.
-  // That may be long ago if the turn has stood. The clock may have jumped meanwhile.
+  // When the last turn did what the endpoint says that it did at `local`, by the host's own clock:
+  // in its first half or in its second. The turn may have stood in between, or after it had read
+  // the clock.
   [[nodiscard]] proto::Time when(proto::Time local) const {
-    return proto::later(turn_began_, proto::earlier(local - clock_, events_.now()));
+    return local <= first_look_ ? first_half_ : events_.now();
   }
   // The program has called the endpoint, so a turn is due.
   void wake();
@@ -100,7 +101,8 @@ class Host final : public Actor {
   bool paused_ = false;
   Place to_stand_ = Place::none;   // at the next turn
   Place stands_at_ = Place::none;  // a turn has begun
-  proto::Time turn_began_{};
+  proto::Time first_half_{};       // of the last turn
+  proto::Time first_look_{};       // at the host's clock, for that half
   proto::Time looked_at_clock_{};
   std::vector<std::uint32_t> last_numbers_;
   std::uint64_t turns_ = 0;
