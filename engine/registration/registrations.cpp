@@ -51,6 +51,9 @@ bool is_mapped(const proto::MemoryRange& range) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(range.data);
   const std::uintptr_t begin = address / page * page;
+  // The system rounds the end up to a page, which must not wrap.
+  const std::uintptr_t room = std::numeric_limits<std::uintptr_t>::max() - address;
+  if (room < page || range.bytes > room - page) return false;
   // With MS_ASYNC the call only looks for gaps.
   return ::msync(reinterpret_cast<void*>(begin), address - begin + range.bytes, MS_ASYNC) == 0 ||
          errno != ENOMEM;

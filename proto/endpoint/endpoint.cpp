@@ -96,9 +96,10 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   }
   if (owners.sessions.closing()) return Status::endpoint_closed;
   Peer* peer = owners.sessions.find_peer(to.endpoint_id);
-  if (peer != nullptr) owners.sessions.leave_predecessor(*peer, to.epoch);
   const bool is_ready = peer != nullptr && peer->session.state == SessionState::ready;
-  if (!is_ready && !is_any_addressable(owners.nics, to.nic_records())) return Status::no_route;
+  const bool stays = is_ready && to.epoch <= peer->identity.remote_epoch;
+  if (!stays && !is_any_addressable(owners.nics, to.nic_records())) return Status::no_route;
+  if (peer != nullptr) owners.sessions.leave_predecessor(*peer, to.epoch);
   if (peer == nullptr) peer = owners.sessions.make_peer(to.endpoint_id, owners.turn.now());
   if (peer == nullptr) return Status::again;
   if (peer->session.state == SessionState::failed) owners.sessions.forget_failed(*peer);

@@ -58,11 +58,18 @@ TEST_CASE("Absence__two_long_ones_with_a_short_presence_between_them_are_one") {
   absence.note(at(102), at(202), kLengths);
   CHECK(absence.since(at(0)) == milliseconds(202));
   CHECK(absence.since(at(101)) == milliseconds(101));
-  absence.note(at(202), at(272), kLengths);
-  CHECK(absence.since(at(0)) == milliseconds(272));
-  absence.note(at(275), at(375), kLengths);  // somebody may have answered
-  CHECK(absence.since(at(0)) == milliseconds(272));
-  CHECK(absence.since(at(272)) == milliseconds(100));
+  absence.note(at(205), at(305), kLengths);  // somebody may have answered
+  CHECK(absence.since(at(0)) == milliseconds(202));
+  CHECK(absence.since(at(202)) == milliseconds(100));
+}
+
+// A program polls now and then, and each turn does something: it is never present between them.
+TEST_CASE("Absence__of_many_long_ones_no_more_than_two_are_one") {
+  Absence absence;
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    absence.note(at(100 * i), at(100 * i + 100), kLengths);
+    CHECK(absence.since(at(0)) <= milliseconds(200));
+  }
 }
 
 // A host that is overloaded runs for short times only, again and again.

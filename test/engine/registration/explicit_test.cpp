@@ -83,6 +83,8 @@ TEST_CASE("Registration__memory_that_is_not_mapped_is_refused_by_an_endpoint_ove
   const Answer refused = ask(*endpoint, memory.bytes(), id);
   CHECK(refused.status == Status::invalid_argument);
   CHECK_THAT(refused.why, Contains("not all mapped"));
+  const auto* const lowest = reinterpret_cast<const std::byte*>(std::uintptr_t{1});
+  CHECK(ask(*endpoint, {lowest, SIZE_MAX - 1}, id).status == Status::invalid_argument);
   REQUIRE(ask(*endpoint, memory.bytes().subspan(1, 3 * page - 1), id).status == Status::ok);
   CHECK(end(*endpoint, id).status == Status::ok);
 }
