@@ -45,9 +45,16 @@ constexpr bool same(Enum value, int number) {
 template <class Struct>
 constexpr std::size_t kFirstSize = sizeof(std::size_t);
 
+// Whether all reserved bytes of a caller's struct are 0. A later version may give them a meaning.
+template <class Struct>
+bool is_of_this_version(const Struct& given) {
+  constexpr decltype(given.reserved) kNone{};
+  return std::memcmp(given.reserved, kNone, sizeof kNone) == 0;
+}
+
 // Copies a caller's struct into this library's version of it. Fields that an older caller lacks
-// become 0. Returns false for a newer caller, which may ask for something unknown here, for a size
-// that no version had, and if reserved bytes are not 0: a later version may give them a meaning.
+// become 0. Returns false for a newer caller, which may ask for something unknown here. A size that
+// no version had shows one, and so do reserved bytes.
 template <class Struct>
 bool take(const Struct* given, Struct& taken) {
   taken = Struct{};
@@ -56,10 +63,7 @@ bool take(const Struct* given, Struct& taken) {
   std::memcpy(&size, given, sizeof size);
   if (size < kFirstSize<Struct> || size > sizeof taken) return false;
   std::memcpy(&taken, given, size);
-  if constexpr (requires { taken.reserved[0]; }) {
-    constexpr decltype(taken.reserved) kNone{};
-    if (std::memcmp(taken.reserved, kNone, sizeof kNone) != 0) return false;
-  }
+  if constexpr (requires { taken.reserved[0]; }) return is_of_this_version(taken);
   return true;
 }
 

@@ -19,6 +19,7 @@ using hawser::AtomicOperation;
 using hawser::RegionAccess;
 using hawser::Status;
 using hawser::c_api::code;
+using hawser::c_api::is_of_this_version;
 using hawser::c_api::same;
 using hawser::c_api::take;
 
@@ -54,7 +55,7 @@ hawser::WordOperation word_of(const hawser_word_operation& word) {
 }
 
 // Each turns a request into that of the C++ API. Returns false if the request is missing, or is of
-// a size that is unknown here.
+// a later version.
 bool convert(const hawser_expose_request* given, hawser::ExposeRequest& request) {
   hawser_expose_request taken;
   if (given == nullptr || !take(given, taken)) return false;
@@ -80,6 +81,7 @@ bool convert(const hawser_write_request* given, hawser::WriteRequest& request) {
              .user_data = taken.user_data,
              .owner = static_cast<hawser::ChannelOwner>(taken.owner)};
   if (taken.signal != nullptr) {
+    if (!is_of_this_version(taken.signal->word)) return false;
     request.signal = {.key = key_of(taken.signal->key),
                       .offset = taken.signal->offset,
                       .word = word_of(taken.signal->word)};
@@ -104,7 +106,7 @@ bool convert(const hawser_read_request* given, hawser::ReadRequest& request) {
 
 bool convert(const hawser_atomic_request* given, hawser::AtomicRequest& request) {
   hawser_atomic_request taken;
-  if (given == nullptr || !take(given, taken)) return false;
+  if (given == nullptr || !take(given, taken) || !is_of_this_version(taken.word)) return false;
   request = {.peer = hawser::PeerId{taken.peer},
              .channel = taken.channel,
              .key = key_of(taken.key),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // fail_peer ends a session that fails, and every operation with that peer. A restart of a READY
-// peer is noticed when a packet of its newer process is believed, or when the program connects that
-// process. Sends and receives then end with
-// the status peer_restarted. They end with peer_timeout if the new process does not call in time,
-// or has an older epoch. None of them goes to the new process. The old process may have got a send
-// that went out whole, so its completion says `outcome_unknown`. Receives for any peer stay posted,
-// unless the peer's message has matched them.
+// peer is noticed when a packet of its newer process is believed, or when the program connects to
+// that process. Sends and receives then end with the status peer_restarted. They end with
+// peer_timeout if the new process does not call in time, or has an older epoch. None of them goes
+// to the new process. The old process may have got a send that went out whole, so its completion
+// says `outcome_unknown`. Receives for any peer stay posted, unless the peer's message has matched
+// them.
 //
 // Two files call fail_peer for what a peer says. In handshake.cpp, `admit` believes a session
 // packet of a newer incarnation; new operations then go to that one. If it is of the same process,

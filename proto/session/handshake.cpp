@@ -31,8 +31,9 @@ namespace {
 constexpr std::uint32_t kQuickCalls = 3;
 // After those, this many calls try all pairs of NICs once.
 constexpr std::uint32_t kSweepCalls = 8;
-// A caller that this end has answered keeps its place for so many first intervals between calls.
-// Its second call may find it there, and then its confirmation, sent again when it was lost.
+// A caller that this end has answered keeps its place for so many first intervals between calls. If
+// it was answered soon, its next call finds it there. The intervals of one that was refused before
+// are longer.
 constexpr std::int64_t kHeldIntervals = 4;
 // The time between two events that report refused callers.
 constexpr Duration kTellRefusals = milliseconds(1000);

@@ -104,6 +104,16 @@ TEST_CASE("CApi__refuses_reserved_bytes_that_are_not_0") {
   hawser_receive_request receive{};
   receive.peer = pair.b_of_a;
   check(receive, [&](const auto& given) { return hawser_receive(pair.a, &given, &operation); });
+  // Those of a struct within a struct count as well.
+  hawser_atomic_request atomic{};
+  atomic.peer = pair.b_of_a;
+  atomic.key.bytes = 8;
+  atomic.word.operation = HAWSER_ADD;
+  atomic.word.width = 8;
+  check(atomic, [&](const auto& given) { return hawser_atomic(pair.a, &given, &operation); });
+  atomic.struct_size = sizeof atomic;
+  atomic.word.reserved[5] = 1;
+  CHECK(hawser_atomic(pair.a, &atomic, &operation) == HAWSER_INVALID_ARGUMENT);
   hawser_probe_request probe{};
   probe.peer = HAWSER_ANY_PEER;
   hawser_envelope envelope{};

@@ -238,47 +238,66 @@ TEST_CASE("pause__counts_once_however_many_answers_show_it", "[L10]") {
   }
 }
 
+// Node 0 waits for a message of node 1, whose packets no longer arrive.
+struct Unheard {
+  Unheard() {
+    world.connect_all();
+    world.run_for(milliseconds(5));
+    (void)exchange.receive(0, 1, 1, 100);
+    world.apply(1, 0, "blackhole=both");
+  }
+  void be_away(std::uint64_t ms) {
+    world.pause(0, true);
+    world.run_for(milliseconds(ms));
+    world.pause(0, false);
+  }
+  // Present for so short a time that nobody could answer.
+  void glimpse() { world.run_for(proto::microseconds(config().tunables.late_wakeup_us / 8)); }
+  [[nodiscard]] std::uint64_t failures() { return world.stats(0).peer_failures; }
+
+  static WorldConfig config() {
+    WorldConfig config;
+    config.tunables.peer_timeout_ms = 1000;
+    return config;
+  }
+  World world{config()};
+  Exchange exchange{world};
+};
+
 // Node 0 hears nothing of the other node while it is away itself. That time doesn't count as
 // silence.
 TEST_CASE("pause__is_no_silence_of_the_other", "[F1]") {
-  WorldConfig config;
-  config.tunables.peer_timeout_ms = 1000;
-  World world(config);
-  world.connect_all();
-  world.run_for(milliseconds(5));
-  Exchange exchange(world);
-  (void)exchange.receive(0, 1, 1, 100);
-  world.apply(1, 0, "blackhole=both");
-  world.run_for(milliseconds(100));
-  world.pause(0, true);
-  world.run_for(milliseconds(800));
-  world.pause(0, false);
-  world.run_for(milliseconds(600));  // it was to probe after 250, and was absent for 650
-  CHECK(world.stats(0).peer_failures == 0);
-  world.run_for(milliseconds(200));
-  CHECK(world.stats(0).peer_failures == 1);
+  Unheard scene;
+  scene.world.run_for(milliseconds(100));
+  scene.be_away(800);
+  scene.world.run_for(milliseconds(600));  // it was to probe after 250, and was absent for 650
+  CHECK(scene.failures() == 0);
+  scene.world.run_for(milliseconds(200));
+  CHECK(scene.failures() == 1);
 }
 
-// Node 0 is away twice, and present for so short a time in between that nobody could answer it.
 TEST_CASE("pause__a_glimpse_between_two_long_ones_counts_as_no_presence", "[F1][L23]") {
-  WorldConfig config;
-  config.tunables.peer_timeout_ms = 1000;
-  World world(config);
-  world.connect_all();
-  world.run_for(milliseconds(5));
-  Exchange exchange(world);
-  (void)exchange.receive(0, 1, 1, 100);
-  world.apply(1, 0, "blackhole=both");
+  Unheard scene;
   for (int i = 0; i < 2; ++i) {
-    world.run_for(proto::microseconds(config.tunables.late_wakeup_us / 8));
-    world.pause(0, true);
-    world.run_for(milliseconds(800));
-    world.pause(0, false);
+    scene.glimpse();
+    scene.be_away(800);
   }
-  world.run_for(milliseconds(600));  // it was to probe after 250, and was absent for 1350
-  CHECK(world.stats(0).peer_failures == 0);
-  world.run_for(milliseconds(300));
-  CHECK(world.stats(0).peer_failures == 1);
+  scene.world.run_for(milliseconds(600));  // it was to probe after 250, and was absent for 1350
+  CHECK(scene.failures() == 0);
+  scene.world.run_for(milliseconds(300));
+  CHECK(scene.failures() == 1);
+}
+
+// A program that polls now and then is present for a glimpse each time. It learns of a death, too.
+TEST_CASE("pause__whoever_comes_only_for_glimpses_notices_a_death", "[F1][L23]") {
+  const std::uint64_t ms = GENERATE(150, 400, 800);
+  INFO("a glimpse each " << ms << " ms");
+  Unheard scene;
+  for (std::uint64_t since = 0; since < 6000; since += ms) {
+    scene.glimpse();
+    scene.be_away(ms);
+  }
+  CHECK(scene.failures() == 1);
 }
 
 // The whole host stands still in the middle of a turn of node 0, for longer than peer_timeout. When
