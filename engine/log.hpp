@@ -9,7 +9,7 @@
 
 namespace hawser::engine {
 
-// In capitals, too.
+// A level in capitals counts, too.
 [[nodiscard]] bool is_log_level(std::string_view word);
 
 // Not for the datapath. Any thread may call them.

@@ -22,7 +22,8 @@ std::optional<std::uint32_t> number(const char* name) {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc() || end != text->data() + text->size()) {
-    throw Error(std::string(name) + "=" + *text + ": it takes a whole number");
+    throw Error(std::string(name) + "=" + *text + ": it takes a whole number up to " +
+                std::to_string(std::numeric_limits<std::uint32_t>::max()));
   }
   return value;
 }

@@ -211,7 +211,7 @@ typedef struct hawser_completion {
   hawser_operation operation;
   uint64_t user_data;
   uint64_t tag;
-  uint64_t bytes; /* of a receive or read that failed: 0; a part of the buffer may be written */
+  uint64_t bytes; /* 0 if a receive or read failed, unless `truncated`; some may be written */
   uint64_t message_bytes;
   uint64_t immediate;
   hawser_peer peer;

@@ -75,7 +75,7 @@ namespace hawser {
   X(max_outstanding_handshakes, "count", 64, 1, 65536, 1, 64,                                     \
     "handshakes that an endpoint begins at once; others wait their turn")                         \
   X(max_half_open_sessions, "count", 64, 0, 65536, 0, 64,                                         \
-    "unfinished handshakes of strangers; beyond it strangers must first prove their address")     \
+    "half-made sessions of strangers; beyond it (or max_peers/4) strangers prove their address")  \
   X(longest_absence_ms, "ms", 0, 0, 65535, 0, 1000,                                               \
     "longest time between two polls of the program; peers add it to their peer_timeout_ms")       \
   X(close_timeout_ms, "ms", 1000, 0, 600000, 0, 10000,                                            \

@@ -99,9 +99,10 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   const bool is_ready = peer != nullptr && peer->session.state == SessionState::ready;
   const bool stays = is_ready && to.epoch <= peer->identity.remote_epoch;
   if (!stays && !is_any_addressable(owners.nics, to.nic_records())) return Status::no_route;
-  if (peer != nullptr) owners.sessions.leave_predecessor(*peer, to.epoch);
-  if (peer == nullptr) peer = owners.sessions.make_peer(to.endpoint_id, owners.turn.now());
+  const Time at = owners.turn.now();
+  if (peer == nullptr) peer = owners.sessions.make_peer(to.endpoint_id, {at, at});
   if (peer == nullptr) return Status::again;
+  owners.sessions.name_process(*peer, to.epoch);
   if (peer->session.state == SessionState::failed) owners.sessions.forget_failed(*peer);
   if (peer->session.state == SessionState::idle) {
     owners.sessions.learn_nics(*peer, to.nic_records());

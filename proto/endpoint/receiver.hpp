@@ -31,7 +31,7 @@ struct Peer;
 
 class Receiver {
  public:
-  // What it works with. All of them outlive it.
+  // The receiver works with these. All of them outlive it.
   struct Parts {
     Turn& turn;
     PeerTable& peers;

@@ -33,7 +33,7 @@ struct Peer;
 
 class Transmitter {
  public:
-  // What it works with. All of them outlive it.
+  // The transmitter works with these. All of them outlive it.
   struct Parts {
     Turn& turn;
     PeerTable& peers;

@@ -61,7 +61,7 @@ struct LongWrite {
 
 class Incoming {
  public:
-  // What it works with. All of them outlive it.
+  // The receives work with these. All of them outlive them.
   struct Parts {
     Turn& turn;
     PeerTable& peers;

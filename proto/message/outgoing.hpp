@@ -52,7 +52,7 @@ struct SendRequest;
 
 class Outgoing final : public PacketOwner, public OneSidedSender {
  public:
-  // What it works with. All of them outlive it.
+  // The sends work with these. All of them outlive them.
   struct Parts {
     Turn& turn;
     PeerTable& peers;
@@ -232,9 +232,9 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   void finish_send(OutgoingMessage& message, Status status);
   void stop_sending(Peer& peer, OutgoingMessage& message);
   void cancel_refused(Peer& peer, OutgoingMessage& message);
-  inline void complete_send(const OutgoingMessage& message,
-                            bool released);                        // in send_end.cpp alone
-  inline void release_send(Peer& peer, OutgoingMessage& message);  // also there
+  // Only send_end.cpp calls these two.
+  inline void complete_send(const OutgoingMessage& message, bool released);
+  inline void release_send(Peer& peer, OutgoingMessage& message);
   void release_one_sided(Peer& peer, OutgoingMessage& message);
   void end_hold(OutgoingMessage& message);
   void let_go(OutgoingMessage& message);

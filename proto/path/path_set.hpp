@@ -71,7 +71,7 @@ class PathUser {
 
 class PathSet {
  public:
-  // What it works with. All of them outlive it.
+  // The paths work with these. All of them outlive them.
   struct Parts {
     Turn& turn;
     PeerTable& peers;

@@ -102,8 +102,8 @@ NicPair ControlRoutes::first_of(Peer& peer, Ways ways) {
 
 // A random pair that has a way, if there is any.
 NicPair ControlRoutes::next_pair(Peer& peer) {
-  const auto pairs =
-      static_cast<std::uint32_t>(sender_.nics().size()) * std::max(peer.session.remote_nics, 1u);
+  const auto pairs = static_cast<std::uint32_t>(sender_.nics().size()) *
+                     std::max<std::uint32_t>(peer.session.remote_nics, 1);
   const auto start = static_cast<std::uint32_t>(turn_.random.below(pairs));
   NicPair pair = peer.session.route;
   for (std::uint32_t step = 0; step < pairs; ++step) {

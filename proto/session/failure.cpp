@@ -87,6 +87,7 @@ void Sessions::fail_peer(Peer& peer, Status status, Reason of_timeout) {
   end_calling(peer);
   peer.session.state = SessionState::failed;
   peer.session.failure = status;
+  peer.session.named = false;
   if (turn_.tracing()) reporter_.trace_session(peer);
   if (real) ++turn_.counters.peer_failures;
   turn_.emit({.kind = Event::Kind::peer_failed,
@@ -119,10 +120,25 @@ void Sessions::fail_peer(Peer& peer, Status status, Reason of_timeout) {
   turn_.progress();
 }
 
-void Sessions::leave_predecessor(Peer& peer, std::uint64_t epoch) {
-  const bool is_older = peer.identity.remote_epoch < epoch;
-  if (peer.session.state == SessionState::ready && is_older)
-    fail_peer(peer, Status::peer_restarted);
+// A session with an earlier process ends. Messages that were posted to a peer that was not READY
+// go to the process that the program named.
+void Sessions::name_process(Peer& peer, std::uint64_t epoch) {
+  const bool was_ready = peer.identity.verified_counter != 0;
+  const bool is_news = was_ready ? epoch > peer.identity.verified_epoch
+                                 : epoch >= peer.identity.verified_epoch && epoch != 0;
+  peer.session.named = false;
+  if (!is_news) return;
+  if (peer.session.state == SessionState::ready) fail_peer(peer, Status::peer_restarted);
+  if (peer.session.state == SessionState::answered && peer.identity.remote_epoch < epoch) {
+    half_open_.leave(peer);
+    peer.session.state = SessionState::calling;
+    if (turn_.tracing()) reporter_.trace_session(peer);
+    peer.session.remote_token = 0;
+    draw_token(peer);  // the earlier process may know the one before
+  }
+  peer.identity.verified_epoch = epoch;
+  peer.identity.verified_counter = 0;
+  peer.session.named = true;
 }
 
 void Sessions::forget_failed(Peer& peer) {

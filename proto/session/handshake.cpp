@@ -31,10 +31,8 @@ namespace {
 constexpr std::uint32_t kQuickCalls = 3;
 // After those, this many calls try all pairs of NICs once.
 constexpr std::uint32_t kSweepCalls = 8;
-// A caller that this end has answered keeps its place for so many first intervals between calls. If
-// it was answered soon, its next call finds it there. The intervals of one that was refused before
-// are longer.
-constexpr std::int64_t kHeldIntervals = 4;
+// The longest interval between calls is this part of peer_timeout.
+constexpr std::int64_t kIntervals = 16;
 // The time between two events that report refused callers.
 constexpr Duration kTellRefusals = milliseconds(1000);
 
@@ -55,7 +53,7 @@ int ahead_of(const wire::SessionPart& said, std::uint64_t its_epoch, std::uint32
 // echo of our present token proves that this is no old packet. The same goes for an older epoch of
 // a peer whose clock went back before it restarted.
 bool is_of_now(const Peer& peer, const wire::SessionPart& said, bool echoed) {
-  if (peer.identity.verified_counter == 0) return true;
+  if (peer.identity.verified_epoch == 0 && peer.identity.verified_counter == 0) return true;
   const int ahead = ahead_of(said, peer.identity.verified_epoch, peer.identity.verified_counter);
   const bool may_be_of_now = ahead == 0 || said.epoch != peer.identity.verified_epoch;
   return ahead > 0 || (may_be_of_now && echoed && is_called(peer));
@@ -74,8 +72,8 @@ bool was_silent_for_a_cookies_life(const Peer& peer, Time now) {
 }
 
 bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
-  return peer.identity.verified_counter != 0 && peer.identity.verified_epoch == said.epoch &&
-         peer.identity.verified_counter == said.counter;
+  return peer.identity.verified_epoch == said.epoch &&
+         peer.identity.verified_counter == said.counter;  // that is never 0
 }
 
 }  // namespace
@@ -163,11 +161,12 @@ struct Sessions::Handshake {
                        is_same_process ? Reason::gave_up : Reason::none);
   }
 
-  // How long an answered caller that doesn't confirm keeps its place from other callers.
-  static Duration holds_a_place(const Sessions& sessions) {
-    const AllTunables& t = sessions.turn_.tunables;
-    const Duration retry = microseconds(t.handshake_retry_us);
-    return std::max(retry, std::min(retry * kHeldIntervals, milliseconds(t.peer_timeout_ms) / 4));
+  // A process that is older than the one whose address the program named, elsewhere. At that
+  // address it would be the one that the program means: its host's clock went back.
+  static bool is_superseded(Sessions& sessions, Peer& peer, const wire::PacketView& packet) {
+    return peer.session.named && is_called(peer) &&
+           packet.session->epoch < peer.identity.verified_epoch &&
+           has_moved(sessions, peer, packet.nics);
   }
 
   // Whether the HELLO of a known caller is a new sign of life from its address: it carries the
@@ -224,7 +223,8 @@ struct Sessions::Handshake {
                          const wire::PacketView& packet) {
     const wire::SessionPart& said = *packet.session;
     const NicAddress& address = packet.nics[packet.header->nic()].address;
-    if (calls_elsewhere(sessions, peer, packet)) {
+    const bool superseded = is_superseded(sessions, peer, packet);
+    if (!superseded && calls_elsewhere(sessions, peer, packet)) {
       find_out_where(sessions, nic, peer, packet);
     } else if (calls_with_stale_epoch(peer, packet)) {
       if (!is_proven(sessions, said, address)) {
@@ -232,7 +232,7 @@ struct Sessions::Handshake {
         return false;
       }
       const bool is_older = said.epoch < peer.identity.verified_epoch;
-      if (is_older && peer.session.state != SessionState::ready) return true;
+      if (is_older && !superseded && peer.session.state != SessionState::ready) return true;
       if (is_called(peer) && was_ready_with(peer, said)) {
         // The caller gets in if it answers our call. A RESET that arrived after that would end the
         // session.
@@ -291,6 +291,7 @@ void Sessions::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> recor
   if (same) return;
   learn_nics(peer, records);
   peer.handshake.cookie = 0;
+  if (peer.session.state == SessionState::calling) draw_offer(peer);  // nobody has it as READY
   peer.session.refused = peer.session.outdated = false;
   peer.session.timeout_put_off = false;
   peer.handshake.calls = 0;
@@ -307,10 +308,16 @@ void Sessions::end_calling(Peer& peer) {
   begin_calling(*next, turn_.now() + turn_.random.jitter(at_most));
 }
 
+// The time between two calls, without its jitter, grows up to this.
+Duration Sessions::longest_interval() const {
+  return std::max(milliseconds(turn_.tunables.peer_timeout_ms) / kIntervals,
+                  microseconds(turn_.tunables.handshake_retry_us));
+}
+
 // Sends a HELLO over the next pair of NICs. After the first calls it uses several pairs, so that a
 // few calls reach all of them. Arms the timer for the next call.
 void Sessions::say_hello(Peer& peer) {
-  const std::uint32_t far_nics = std::max(peer.session.remote_nics, 1u);
+  const std::uint32_t far_nics = std::max<std::uint32_t>(peer.session.remote_nics, 1);
   const std::uint32_t pairs = static_cast<std::uint32_t>(nics_.size()) * far_nics;
   const auto pair_at = [&](std::uint32_t attempt) {
     const auto local = static_cast<std::uint32_t>(attempt % nics_.size());
@@ -334,9 +341,7 @@ void Sessions::say_hello(Peer& peer) {
   peer.session.call_at = turn_.now() + peer.handshake.call_interval +
                          turn_.random.jitter(peer.handshake.call_interval / 2);
   if (knows && peer.handshake.calls < pairs) return;
-  peer.handshake.call_interval = std::min(
-      peer.handshake.call_interval * 2, std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 16,
-                                                 microseconds(turn_.tunables.handshake_retry_us)));
+  peer.handshake.call_interval = std::min(peer.handshake.call_interval * 2, longest_interval());
 }
 
 void Sessions::call_again(Peer& peer) {
@@ -496,7 +501,8 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
   const NicAddress& address = packet.nics[packet.header->nic()].address;
   const bool echoed = peer != nullptr && echoes_us(*peer, said);
   // Applies to a failed session too: its delayed packets must not revive it.
-  if (peer != nullptr && !is_of_now(*peer, said, echoed)) {
+  if (peer != nullptr &&
+      (Handshake::is_superseded(*this, *peer, packet) || !is_of_now(*peer, said, echoed))) {
     if (!Handshake::may_follow(*this, nic, *peer, packet)) return nullptr;
   }
   // An older incarnation can't undo the state of a newer one, if nobody else can have sent that in
@@ -515,9 +521,8 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
   }
   // A closing endpoint makes no new session, unless it still has something to send there.
   if (closing_ && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
-  const bool crowded = half_open_.size() >= turn_.tunables.max_half_open_sessions || peers_.full();
   const bool must_prove =
-      peer == nullptr ? crowded
+      peer == nullptr ? is_crowded()
                       : peer->session.remote_token != 0 || peer->identity.verified_counter != 0;
   // An echo only shows that its sender was there after this end began to call. The incarnation that
   // is known now may have followed it, and may be READY with the token that both of them have.
@@ -527,7 +532,7 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
     return nullptr;
   }
   const bool is_new = peer == nullptr;
-  if (is_new) peer = make_peer(said.sender_id, turn_.now() - Handshake::holds_a_place(*this));
+  if (is_new) peer = make_caller(said.sender_id);
   if (peer == nullptr) {
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);

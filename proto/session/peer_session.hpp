@@ -31,7 +31,9 @@ class CallState {
 class HalfOpenMark {
   friend class HalfOpenStrangers;
 
-  bool is_listed = false;
+  bool is_listed : 1 = false;
+  bool in_crowd : 1 = false;
+  std::uint16_t bucket : 10 = 0;  // of the address from which it came
 };
 
 // How the session stands, and when the peer was heard. Each packet may need it.
@@ -48,13 +50,14 @@ struct PeerSession {
   bool outdated : 1 = false;       // called: the peer answered that our epoch is no higher
   bool questioned : 1 = false;     // somebody needs to know whether it lives; ends when it is heard
   bool floor_awaited : 1 = false;  // this end can't rest without its floor; ends likewise
+  bool named : 1 = false;          // called: the program named the process of verified_epoch
   CallState call_state;
   HalfOpenMark half_open;
   NicPair route{};  // the pair over which it was last heard
+  std::uint8_t remote_nics = 0;
 
   std::uint32_t remote_index = 0xffffffffu;
   std::uint32_t fragment_bytes = 0;
-  std::uint32_t remote_nics = 0;
   std::uint32_t remotes = kNoIndex;  // of RemoteHandles
   std::uint64_t remote_token = 0;
   std::uint64_t token = 0;  // ours: the peer must send it
@@ -76,9 +79,10 @@ struct PeerIdentity {
   std::uint64_t remote_id = 0;
   std::uint64_t remote_epoch = 0;
   std::uint32_t remote_counter = 0;
-  std::uint32_t remote_sequence = 0;      // newest session packet applied
-  std::uint64_t verified_epoch = 0;       // the incarnation that was READY here last
-  std::uint32_t verified_counter = 0;     // 0: none
+  std::uint32_t remote_sequence = 0;  // newest session packet applied
+  // The incarnation that was READY here last, or a process that the program named. Both 0: none.
+  std::uint64_t verified_epoch = 0;
+  std::uint32_t verified_counter = 0;     // 0: any incarnation of the process follows
   std::uint32_t counter = 0;              // of our handshake
   std::array<wire::NicRecord, 8> nics{};  // the first NICs; PeerTable::nic_of has them all
   std::array<std::uint32_t, kMaxNics> remote_nic_sequences{};  // of its newest NIC_STATE

@@ -4,7 +4,8 @@
 //
 //   1. The place of a peer whose session has ended and of which nothing is left. The session that
 //      ended first comes first.
-//   2. The place of a stranger that has called and from which nothing came since, oldest first.
+//   2. The place of a stranger that has called and from which nothing came since, oldest first. If
+//      several came from one address, those but the first lose their places sooner.
 //
 // If there is neither, some peers that were silent for long are asked whether they live. The
 // session of a peer that does not answer ends. Until then newcomers are refused.
@@ -13,6 +14,8 @@
 // wants, or that has sent our token. `ended` names peers whose sessions have ended. A walk over all
 // places finds those that didn't fit there, or whose places could not be given away yet.
 #include "proto/session/places.hpp"
+
+#include <algorithm>
 
 #include "proto/peer/patience.hpp"
 #include "proto/peer/peer_lists.hpp"
@@ -29,6 +32,10 @@ namespace {
 // of a core.
 constexpr Duration kPerPlace = microseconds(1);
 constexpr std::uint32_t kMostQuestioned = 8;  // in a walk
+// One place in so many, rounded up, may go to strangers that have not proven their address.
+constexpr std::uint32_t kPlacesPerUnproven = 4;
+// A stranger of a crowd keeps its place for so many first intervals between calls.
+constexpr std::int64_t kHeldIntervals = 4;
 
 }  // namespace
 
@@ -135,14 +142,14 @@ struct Sessions::PlaceKeeper {
   }
 };
 
-Peer* Sessions::make_peer(std::uint64_t remote_id, Time half_open_until) {
+Peer* Sessions::make_peer(std::uint64_t remote_id, HalfOpenUntil until) {
   if (peers_.full()) (void)PlaceKeeper::free_ended(*this);
-  while (Peer* const oldest = peers_.full() ? half_open_.oldest() : nullptr) {
-    if (oldest->handshake.calling_since > half_open_until) break;
-    if (is_pending(*oldest)) {
-      half_open_.leave(*oldest);  // somebody has guessed its name
+  while (Peer* const stranger =
+             peers_.full() ? half_open_.first_to_go(until.in_crowd, until.alone) : nullptr) {
+    if (is_pending(*stranger)) {
+      half_open_.leave(*stranger);  // somebody has guessed its name
     } else {
-      give_back(*oldest);
+      give_back(*stranger);
     }
   }
   if (peers_.full()) {
@@ -154,6 +161,24 @@ Peer* Sessions::make_peer(std::uint64_t remote_id, Time half_open_until) {
   start_peer(*peer);
   peer->slots.path_start = turn_.tunables.initial_sequence;
   return peer;
+}
+
+// Makes a peer of a stranger that has called. Half-open strangers keep their places for a while.
+// One that is alone at its address keeps it for the longest time between two calls: by then a
+// living caller has heard the answer or has called again.
+Peer* Sessions::make_caller(std::uint64_t remote_id) {
+  const Duration retry = microseconds(turn_.tunables.handshake_retry_us);
+  const Duration most = milliseconds(turn_.tunables.peer_timeout_ms) / 4;
+  const Duration in_crowd = std::max(retry, std::min(retry * kHeldIntervals, most));
+  const Duration alone = std::max(in_crowd, longest_interval() * 3 / 2);
+  return make_peer(remote_id, {turn_.now() - in_crowd, turn_.now() - alone});
+}
+
+// Whether a stranger must prove its address before it gets a place.
+bool Sessions::is_crowded() const {
+  const auto most = std::min<std::uint64_t>(turn_.tunables.max_half_open_sessions,
+                                            1 + (peers_.capacity() - 1) / kPlacesPerUnproven);
+  return half_open_.size() >= most || peers_.full();
 }
 
 // Forgets a stranger's peer that has led to nothing yet.
@@ -168,7 +193,7 @@ void Sessions::enter_half_open(Peer& peer) {
   // A peer that had a session keeps its PeerId until that session is over.
   const bool is_known = peer.session.wanted || peer.identity.verified_counter != 0;
   if (is_known || is_pending(peer)) return;
-  if (half_open_.enter(peer)) peer.handshake.calling_since = turn_.now();
+  half_open_.enter(peer, peers_.nic_of(peer, peer.session.route.remote).address, turn_.now());
 }
 
 }  // namespace hawser::proto

@@ -11,6 +11,12 @@
 
 namespace hawser::proto {
 
+// Strangers that were half open by then may lose their places.
+struct HalfOpenUntil {
+  Time in_crowd{};  // if another was half open at the same address before them
+  Time alone{};     // others
+};
+
 struct Places {
   explicit Places(std::uint32_t max_peers) : ended(std::min(max_peers, kMostEnded)) {}
 

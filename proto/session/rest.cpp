@@ -245,7 +245,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.one_sided = peer.handshake.one_sided;
   record.patience_eighths = static_cast<std::uint8_t>(peer.receives.patience_eighths);
   record.route = peer.session.route;
-  record.nic_count = static_cast<std::uint8_t>(peer.session.remote_nics);
+  record.nic_count = peer.session.remote_nics;
   for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
     if (peer.identity.nics[i].state != 0)
       record.nics_up = static_cast<std::uint8_t>(record.nics_up | 1u << i);

@@ -120,7 +120,7 @@ void Sessions::learn_nics(Peer& peer, std::span<const wire::NicRecord> records) 
     if (known && peers_.nic_of(peer, i).address != record.address) sender_.close_remotes(peer, i);
     peers_.nic_of(peer, i) = record;
   }
-  peer.session.remote_nics = static_cast<std::uint32_t>(records.size());
+  peer.session.remote_nics = static_cast<std::uint8_t>(records.size());
   peer.identity.remote_nic_sequences.fill(0);
   paths_.pair_nics(peer);
 }
@@ -131,6 +131,12 @@ void Sessions::draw_token(Peer& peer) {
   peer.handshake.cookie = 0;
 }
 
+// Draws a token, and the size that belongs to it, for the peer's NICs that are known now.
+void Sessions::draw_offer(Peer& peer) {
+  draw_token(peer);
+  peer.handshake.offered_bytes = Beginning::offer_to(*this, peer);
+}
+
 // Draws this side's part of a new session.
 bool Sessions::begin_session(Peer& peer) {
   if (!peer.sends.table.is_open() &&
@@ -139,9 +145,8 @@ bool Sessions::begin_session(Peer& peer) {
   }
   peer.session.failure = Status::ok;
   peer.session.failure_reason = Reason::none;
-  draw_token(peer);
+  draw_offer(peer);
   peer.identity.counter = handshake_counter_;
-  peer.handshake.offered_bytes = Beginning::offer_to(*this, peer);
   peer.sends.next_number = peer.sends.floor = peer.sends.told_floor =
       turn_.tunables.initial_sequence;
   peer.slots.path_start = turn_.tunables.initial_sequence;
@@ -219,6 +224,7 @@ void Sessions::become_ready(Peer& peer) {
   half_open_.leave(peer);
   end_calling(peer);
   peer.session.state = SessionState::ready;
+  peer.session.named = false;
   if (turn_.tracing()) reporter_.trace_session(peer);
   peer.identity.verified_epoch = peer.identity.remote_epoch;
   peer.identity.verified_counter = peer.identity.remote_counter;

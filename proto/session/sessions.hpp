@@ -59,7 +59,7 @@ struct Peer;
 
 class Sessions final : public PathUser {
  public:
-  // What it works with. All of them outlive it.
+  // The sessions work with these. All of them outlive them.
   struct Parts {
     Turn& turn;
     PeerTable& peers;
@@ -101,17 +101,17 @@ class Sessions final : public PathUser {
   // Wakes the peer. Null: nobody of that name is known.
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
   // Null: all places are taken, by peers whose sessions live or of which something is left.
-  // Strangers that became half open after `half_open_until` keep theirs: the answer may be on its
-  // way to them.
-  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, Time half_open_until);
+  // Strangers that became half open after `until` keep theirs: the answer may be on its way to
+  // them.
+  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, HalfOpenUntil until);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
   void call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records);
   // An operation or connect needs the session.
   void want_session(Peer& peer);
   // Makes a failed peer ready for a new session.
   void forget_failed(Peer& peer);
-  // The program knows that a process of this epoch is there now; 0: it does not say.
-  void leave_predecessor(Peer& peer, std::uint64_t epoch);
+  // The program says that a process of this epoch is there now; 0: it does not say.
+  void name_process(Peer& peer, std::uint64_t epoch);
   void disconnect(Peer& peer);
   // The endpoint closes: all peers hear of it.
   void close();
@@ -163,6 +163,8 @@ class Sessions final : public PathUser {
   struct Beginning;
 
   // ---- places.cpp
+  [[nodiscard]] Peer* make_caller(std::uint64_t remote_id);
+  [[nodiscard]] bool is_crowded() const;
   void give_back(Peer& peer);
   void enter_half_open(Peer& peer);
 
@@ -171,6 +173,7 @@ class Sessions final : public PathUser {
   [[nodiscard]] ResponseTime first_guess(Duration handshake) const;
   void start_peer(Peer& peer);
   void draw_token(Peer& peer);
+  void draw_offer(Peer& peer);
   [[nodiscard]] bool begin_session(Peer& peer);
   [[nodiscard]] bool learn_session(Peer& peer, const wire::SessionPart& hello,
                                    std::span<const wire::NicRecord> records);
@@ -179,6 +182,7 @@ class Sessions final : public PathUser {
 
   // ---- handshake.cpp
   void begin_calling(Peer& peer, Time at);
+  [[nodiscard]] Duration longest_interval() const;
   void end_calling(Peer& peer);
   void say_hello(Peer& peer);
   void call_again(Peer& peer);

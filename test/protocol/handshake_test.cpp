@@ -38,6 +38,7 @@ TEST_CASE("handshake__strangers_beyond_the_limit_are_asked_for_proof_and_take_no
   WorldConfig config;
   config.nodes = 3;
   config.tunables.max_half_open_sessions = 5;
+  config.tunables.max_peers = 20;
   World world(config);
   ScriptedPeer stranger(world, 0, 1000);
   std::map<PacketType, int> answers;
@@ -109,6 +110,72 @@ TEST_CASE("handshake__strangers_never_keep_a_slot_from_who_needs_it", "[S12]") {
   REQUIRE(exchange.run(milliseconds(100)));
   exchange.check_all_ok();
   for (std::uint32_t node = 0; node < 4; ++node) CHECK(world.stats(node).peer_failures == 0);
+}
+
+// Strangers that prove nothing, each at an address of its own, get a quarter of the places. They
+// keep them longer than those that come from one address.
+TEST_CASE("handshake__strangers_that_prove_nothing_get_a_quarter_of_the_places", "[S8][S40]") {
+  WorldConfig config;
+  config.nodes = 2;
+  config.tunables.max_peers = 8;
+  World world(config);
+  std::vector<std::unique_ptr<ScriptedPeer>> strangers;
+  std::size_t answered = 0;
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    strangers.push_back(std::make_unique<ScriptedPeer>(world, 0, 1000 + i));
+    strangers.back()->say(PacketType::hello);
+    world.run_for(microseconds(20));
+    answered += strangers.back()->heard() == "WELCOME";
+  }
+  CHECK(answered == 2);
+  CHECK(world.stats(0).challenges_sent == 6);
+  Exchange exchange(world);
+  (void)exchange.receive(0, kAnyNode, 2, 100);
+  (void)exchange.send(1, 0, 2, 100);
+  REQUIRE(exchange.run(milliseconds(1)));
+  exchange.check_all_ok();
+}
+
+// All places are taken by strangers that have proven their addresses. The one whose address is its
+// own keeps its place while those that share one give up theirs.
+TEST_CASE("handshake__a_crowd_at_one_address_goes_before_who_is_alone", "[S12][S39]") {
+  WorldConfig config;
+  config.nodes = 1;
+  config.tunables.max_peers = 4;
+  config.tunables.peer_timeout_ms = 8000;
+  World world(config);
+  const auto come_and_prove = [&](ScriptedPeer& stranger) {
+    stranger.say(PacketType::hello);
+    world.run_for(microseconds(20));
+    for (const ScriptedPeer::Seen& packet : stranger.seen()) stranger.cookie = packet.cookie;
+    if (stranger.cookie != 0) stranger.say(PacketType::hello);
+    world.run_for(microseconds(20));
+  };
+  ScriptedPeer alone(world, 0, 1000);
+  ScriptedPeer crowd(world, 0, 2000);
+  come_and_prove(alone);
+  for (int i = 0; i < 3; ++i) {
+    ++crowd.id;
+    ++crowd.token;
+    crowd.cookie = 0;
+    come_and_prove(crowd);
+  }
+  const auto gets_in = [&](std::uint64_t id) {
+    ScriptedPeer newcomer(world, 0, id);
+    come_and_prove(newcomer);
+    return newcomer.heard().find("WELCOME") != std::string::npos;
+  };
+  CHECK_FALSE(gets_in(3001));
+  world.run_for(milliseconds(100));
+  CHECK(gets_in(3002));
+  CHECK(gets_in(3003));
+  CHECK_FALSE(gets_in(3004));  // the others are alone at their addresses
+  alone.echo = true;
+  alone.say(PacketType::welcome);
+  world.run_for(microseconds(50));
+  CHECK(world.stats(0).sessions_established == 1);
+  world.run_for(milliseconds(760));
+  CHECK(gets_in(3005));
 }
 
 // All to all around a ring, step by step, while strangers flood every node.

@@ -86,7 +86,8 @@ TEST_CASE("partners__that_are_too_many_are_told_so", "[S12][S31]") {
     (void)world.receive(kServer, kAnyPeer, 1, in[i]);
     sends.push_back(world.send(1 + i, kServer, 1, out));
   }
-  world.run_for(proto::microseconds(1));  // the calls have left
+  // The clients that had to prove their addresses have done so.
+  REQUIRE(world.run_until([&] { return world.stats(kServer).calls_refused > 0; }, milliseconds(1)));
   for (std::uint32_t client = 1; client <= 8; ++client) {
     world.set_lateness(client, milliseconds(3));
   }
@@ -141,6 +142,44 @@ TEST_CASE("partners__that_crowd_a_server_over_lossy_ways_lose_no_session", "[S12
     }
     CHECK(is_done());
   }
+}
+
+// Sixteen clients at a time come to four places. They hear the answer long after their first calls,
+// because the way is long or because their programs poll rarely.
+TEST_CASE("partners__that_are_slow_lose_no_session_at_a_crowded_server", "[S12]") {
+  constexpr std::uint32_t kClients = 16;
+  const bool is_far = GENERATE(false, true);
+  INFO((is_far ? "far" : "rarely polled"));
+  WorldConfig config = server_and(kClients, 4);
+  config.tunables.peer_timeout_ms = 8000;
+  config.tunables.close_timeout_ms = 1000;
+  if (is_far) config.faults = "delay=150ms,seed=1";
+  World world(config);
+  std::vector<std::string> in(kClients * 2, std::string(8, ' '));
+  for (std::string& message : in) (void)world.receive(kServer, kAnyPeer, 1, message);
+  const std::string out = "together";
+  std::vector<OperationId> sends(1 + kClients, kNoOperation);
+  std::vector<int> rounds(1 + kClients);
+  for (std::uint32_t client = 1; client <= kClients; ++client) {
+    if (!is_far) world.set_lateness(client, milliseconds(100 + 12 * client));
+    sends[client] = world.send(client, kServer, 1, out);
+  }
+  const auto is_done = [&] {
+    return std::accumulate(rounds.begin(), rounds.end(), 0) == 2 * kClients;
+  };
+  for (int ms = 0; ms < 40000 && !is_done(); ms += 10) {
+    for (std::uint32_t client = 1; client <= kClients; ++client) {
+      const Completion* completion = world.completion(client, sends[client]);
+      if (completion == nullptr || rounds[client] == 2) continue;
+      INFO("client " << client);
+      CHECK(completion->status == Status::ok);
+      leave(world, client);
+      if (!is_far) world.set_lateness(client, milliseconds(100 + 12 * client));
+      if (++rounds[client] < 2) sends[client] = world.send(client, kServer, 1, out);
+    }
+    world.run_for(milliseconds(10));
+  }
+  CHECK(is_done());
 }
 
 // The clients vanish silently. When no place is left, the server probes those that have long been
