@@ -249,7 +249,7 @@ class Oracle {
   // The processes of a peer with which the endpoints of a host may have had sessions. Packets of a
   // process that is gone may still complete a handshake.
   struct Verified {
-    std::vector<Process> all;     // with any endpoint of the host
+    std::vector<Process> all;     // with any endpoint of the host, or named by its program
     std::vector<Process> newest;  // with the present one, the last time
   };
   [[nodiscard]] Verified& verified(std::uint32_t by, std::uint32_t host) {

@@ -15,9 +15,11 @@ std::string host_name(std::uint32_t host) { return "host " + std::to_string(host
 
 }  // namespace
 
-// A process that calls behind another one doesn't take its place.
+// A process that calls behind another one doesn't take its place. The caller's program names the
+// process that is there now.
 void Oracle::on_calling(std::uint32_t host, std::uint32_t other, proto::Duration at) {
   places_.on_calling(host, other, at);
+  verified(host, other).all.push_back(processes_[other].back());
   if (sessions_.lives(host, other)) return;
   std::optional<Process>& last = heard(other, host);
   const Process& now = processes_[host].back();
@@ -51,8 +53,8 @@ bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t byte
   return bytes < widths_.of_nics(host, other);
 }
 
-// An endpoint of the other host has known an earlier process of the host, and the present process's
-// epoch is not above that one's.
+// An endpoint of the other host has known an earlier process of the host, by a session or because
+// its program named it, and the present process's epoch is not above that one's.
 bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
   const Process& now = processes_[host].back();
   return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
@@ -127,8 +129,8 @@ bool Oracle::lies_there(std::uint32_t from, std::uint32_t to, bool surely) const
   return false;
 }
 
-// The other host's session with an earlier process outlasted the call: its patience was put off,
-// which may happen once (Application::longest_hearing).
+// The other host's session with an earlier process, or its call of that one, outlasted this call:
+// its patience was put off, which may happen once (Application::longest_hearing).
 bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Duration at) const {
   if (!has_stale_epoch(host, other)) return false;
   const proto::Duration timeout = proto::milliseconds(plan_.tunables.peer_timeout_ms);
@@ -138,7 +140,8 @@ bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Durati
   // An end that waits for nothing is probed, and has half of that time.
   const bool lives = sessions_.lives(other, host);
   if (lives && !waits_in_vain(other, host)) return false;
-  const proto::Duration held = lives ? at : sessions_.ended(other, host);
+  const bool is_held = lives || places_.is_calling(other, host);
+  const proto::Duration held = is_held ? at : sessions_.ended(other, host);
   return called + timeout + timeout / 4 + absence <= held &&
          held <= called + (timeout + absence) * 2 + some;
 }
