@@ -199,9 +199,9 @@ struct Completion {
   bool executed = false;
   PeerId peer = kAnyPeer;  // of a wildcard receive that ended unmatched: kAnyPeer
   std::uint64_t tag = 0;   // the message's own tag
-  // A receive or read says how many bytes were placed in its buffer. If it failed, that is 0,
-  // though a part of the buffer may be written. Every other operation says the bytes of its
-  // request.
+  // A receive or read says how many bytes were placed in its buffer. If it failed, and was not
+  // `truncated`, that is 0, though a part of the buffer may be written. Every other operation says
+  // the bytes of its request.
   std::uint64_t bytes = 0;
   std::uint64_t message_bytes = 0;  // the message's length at its sender
   std::uint64_t immediate = 0;      // the sender's; of an atomic that fetches, the word before

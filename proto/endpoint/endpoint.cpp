@@ -99,8 +99,7 @@ Status Endpoint::connect(Time now, std::span<const std::byte> address, PeerId& p
   const bool is_ready = peer != nullptr && peer->session.state == SessionState::ready;
   const bool stays = is_ready && to.epoch <= peer->identity.remote_epoch;
   if (!stays && !is_any_addressable(owners.nics, to.nic_records())) return Status::no_route;
-  const Time at = owners.turn.now();
-  if (peer == nullptr) peer = owners.sessions.make_peer(to.endpoint_id, {at, at});
+  if (peer == nullptr) peer = owners.sessions.make_peer(to.endpoint_id, Asker::program);
   if (peer == nullptr) return Status::again;
   owners.sessions.name_process(*peer, to.epoch);
   if (peer->session.state == SessionState::failed) owners.sessions.forget_failed(*peer);

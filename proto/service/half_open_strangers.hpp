@@ -2,9 +2,9 @@
 // Strangers that have called, that nobody here wants, and that have not sent our token. A newcomer
 // gets the place of one of them (session/places.cpp).
 //
-// An endpoint calls from addresses that no other endpoint has. Strangers that come from one address
-// are therefore a crowd: all of them but one are gone, or were never there. A crowd must not keep
-// many places for as long as a caller may need one.
+// An endpoint calls from addresses that no other endpoint has. Of the strangers at one address,
+// only the newest is there: the others are gone, or were never there. These are a crowd, which must
+// not keep many places for as long as a caller may need one.
 #pragma once
 
 #include <array>
@@ -21,15 +21,21 @@ namespace hawser::proto {
 class HalfOpenStrangers {
  public:
   // `peers` outlives it.
-  explicit HalfOpenStrangers(PeerTable& peers) : peers_(peers) {}
+  explicit HalfOpenStrangers(PeerTable& peers) : peers_(peers) { newest_.fill(kNoIndex); }
 
-  // False: it was one before, and keeps its age.
-  bool enter(Peer& peer, const NicAddress& from, Time now) {
+  // The stranger called from an address, and may have proven that it receives there. False: it was
+  // half open before, and keeps its age.
+  bool enter(Peer& peer, const NicAddress& from, bool is_proven, Time now) {
     HalfOpenMark& mark = peer.session.half_open;
     if (mark.is_listed) return false;
     mark.bucket = hash_of(from) & (kBuckets - 1);
     mark.is_listed = true;
-    mark.in_crowd = in_bucket_[mark.bucket]++ > 0;
+    std::uint32_t& newest = newest_[mark.bucket];
+    mark.in_crowd = newest != kNoIndex && !is_proven;
+    if (!mark.in_crowd) {
+      if (newest != kNoIndex) join_crowd(peers_.at(newest));
+      newest = peer.index;
+    }
     ++count_;
     by_age(mark).push_back(peers_, peer.index);
     peer.handshake.calling_since = now;
@@ -40,18 +46,25 @@ class HalfOpenStrangers {
     HalfOpenMark& mark = peer.session.half_open;
     if (!mark.is_listed) return;
     mark.is_listed = false;
-    --in_bucket_[mark.bucket];
+    if (!mark.in_crowd) newest_[mark.bucket] = kNoIndex;
     --count_;
     by_age(mark).remove(peers_, peer.index);
   }
   [[nodiscard]] static bool contains(const Peer& peer) { return peer.session.half_open.is_listed; }
-  // The one that gives up its place first. Those of a crowd that became half open after the first
-  // time keep theirs, and others after the second. Null: there is none.
-  [[nodiscard]] Peer* first_to_go(Time crowd_until, Time alone_until) {
-    Peer* const crowded = oldest(in_crowds_);
-    if (crowded != nullptr && crowded->handshake.calling_since <= crowd_until) return crowded;
-    Peer* const lone = oldest(alone_);
-    return lone != nullptr && lone->handshake.calling_since <= alone_until ? lone : nullptr;
+  [[nodiscard]] static bool is_in_crowd(const Peer& peer) {
+    return peer.session.half_open.in_crowd;
+  }
+  // The one that gives up its place first, of those that may. Null: none of the oldest may.
+  template <class MayGo>
+  [[nodiscard]] Peer* first_to_go(MayGo&& may_go) {
+    for (const ByAge* list : {&in_crowds_, &alone_}) {
+      std::uint32_t index = list->front();
+      for (std::uint32_t left = kMostSeen; left > 0 && index != kNoIndex; --left) {
+        if (may_go(peers_.at(index))) return &peers_.at(index);
+        index = ByAge::next(peers_, index);
+      }
+    }
+    return nullptr;
   }
   [[nodiscard]] std::uint32_t size() const { return count_; }
 
@@ -59,8 +72,10 @@ class HalfOpenStrangers {
   using ByAge = IndexList<Peer, &Peer::send_link>;  // a stranger has nothing to send
 
   static constexpr std::uint32_t kBuckets = 1024;
+  static constexpr std::uint32_t kMostSeen = 64;  // of a list
 
-  // Addresses differ in few of their bytes. Two that meet in a bucket count as one.
+  // Addresses differ in few of their bytes. Two that meet in a bucket count as one: a caller that
+  // calls again is the newest there again.
   static std::uint16_t hash_of(const NicAddress& address) {
     std::uint64_t hash = 0;
     for (std::size_t at = 0; at < address.bytes.size(); at += sizeof hash) {
@@ -72,12 +87,16 @@ class HalfOpenStrangers {
     return static_cast<std::uint16_t>(hash);
   }
   ByAge& by_age(const HalfOpenMark& mark) { return mark.in_crowd ? in_crowds_ : alone_; }
-  Peer* oldest(const ByAge& list) { return list.empty() ? nullptr : &peers_.at(list.front()); }
+  void join_crowd(Peer& peer) {
+    alone_.remove(peers_, peer.index);
+    in_crowds_.push_back(peers_, peer.index);
+    peer.session.half_open.in_crowd = true;
+  }
 
   PeerTable& peers_;
   ByAge in_crowds_;
   ByAge alone_;
-  std::array<std::uint32_t, kBuckets> in_bucket_{};  // half-open strangers
+  std::array<std::uint32_t, kBuckets> newest_;  // kNoIndex: nobody is alone there
   std::uint32_t count_ = 0;
 };
 

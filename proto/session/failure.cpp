@@ -123,11 +123,9 @@ void Sessions::fail_peer(Peer& peer, Status status, Reason of_timeout) {
 // A session with an earlier process ends. Messages that were posted to a peer that was not READY
 // go to the process that the program named.
 void Sessions::name_process(Peer& peer, std::uint64_t epoch) {
-  const bool was_ready = peer.identity.verified_counter != 0;
-  const bool is_news = was_ready ? epoch > peer.identity.verified_epoch
-                                 : epoch >= peer.identity.verified_epoch && epoch != 0;
+  if (epoch == 0 || epoch == peer.identity.verified_epoch) return;
   peer.session.named = false;
-  if (!is_news) return;
+  if (epoch < peer.identity.verified_epoch) return;
   if (peer.session.state == SessionState::ready) fail_peer(peer, Status::peer_restarted);
   if (peer.session.state == SessionState::answered && peer.identity.remote_epoch < epoch) {
     half_open_.leave(peer);

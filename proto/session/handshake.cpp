@@ -169,9 +169,9 @@ struct Sessions::Handshake {
            has_moved(sessions, peer, packet.nics);
   }
 
-  // Whether the HELLO of a known caller is a new sign of life from its address: it carries the
-  // cookie that was made when nobody of that name was known.
-  static bool calls_again(Sessions& sessions, const wire::PacketView& packet) {
+  // Whether the HELLO carries the cookie that was made for its address when nobody of that name was
+  // known.
+  static bool proves_as_stranger(Sessions& sessions, const wire::PacketView& packet) {
     return packet.type == wire::PacketType::hello && packet.session->cookie != 0 &&
            sessions.keys_.is_cookie_good(*packet.session, packet.nics[packet.header->nic()].address,
                                          KnownOfSender{}, sessions.turn_.now());
@@ -241,7 +241,7 @@ struct Sessions::Handshake {
       }
       // Asks whether the other process still lives. If it has been silent for a peer timeout by
       // then, the caller's next HELLO finds the session ended.
-      peer.session.questioned |= is_older;
+      peer.session.questioned |= is_older && peer.session.state == SessionState::ready;
       sessions.touched_.add(peer);
       turn_away(sessions, nic, said, address, wire::kClosingStaleEpoch);
     }
@@ -254,7 +254,7 @@ struct Sessions::Handshake {
   // proven.
   static bool is_nobody_else(Sessions& sessions, Peer& peer, const wire::PacketView& packet) {
     return !sessions.job_secret_.empty() ||
-           (peer.identity.verified_counter != 0 && !has_moved(sessions, peer, packet.nics));
+           (peer.session.met && !has_moved(sessions, peer, packet.nics));
   }
 };
 
@@ -455,9 +455,9 @@ void Sessions::on_session(std::size_t nic, const wire::PacketView& packet) {
       peer.session.state = SessionState::answered;
       if (turn_.tracing()) reporter_.trace_session(peer);
     }
-    if (HalfOpenStrangers::contains(peer) && Handshake::calls_again(*this, packet))
-      half_open_.leave(peer);
-    enter_half_open(peer);
+    const bool is_proven = Handshake::proves_as_stranger(*this, packet);
+    if (is_proven) half_open_.leave(peer);  // enters anew: a new sign of life
+    enter_half_open(peer, is_proven);
   }
   if (was_ready) paths_.meet(peer, nic, far);
   if (packet.type == wire::PacketType::hello || !was_ready) {
@@ -522,8 +522,7 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
   // A closing endpoint makes no new session, unless it still has something to send there.
   if (closing_ && (peer == nullptr || peer->open_sends == 0)) return refuse(DropReason::limit);
   const bool must_prove =
-      peer == nullptr ? is_crowded()
-                      : peer->session.remote_token != 0 || peer->identity.verified_counter != 0;
+      peer == nullptr ? is_crowded() : peer->session.remote_token != 0 || peer->session.met;
   // An echo only shows that its sender was there after this end began to call. The incarnation that
   // is known now may have followed it, and may be READY with the token that both of them have.
   const bool echo_suffices = echoed && !Handshake::knows_another(*peer, said);
@@ -532,7 +531,7 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
     return nullptr;
   }
   const bool is_new = peer == nullptr;
-  if (is_new) peer = make_caller(said.sender_id);
+  if (is_new) peer = make_peer(said.sender_id, Asker::caller);
   if (peer == nullptr) {
     send_refusal(nic, said, address);
     return refuse(DropReason::limit);

@@ -51,6 +51,7 @@ struct PeerSession {
   bool questioned : 1 = false;     // somebody needs to know whether it lives; ends when it is heard
   bool floor_awaited : 1 = false;  // this end can't rest without its floor; ends likewise
   bool named : 1 = false;          // called: the program named the process of verified_epoch
+  bool met : 1 = false;            // an incarnation of it was READY here
   CallState call_state;
   HalfOpenMark half_open;
   NicPair route{};  // the pair over which it was last heard

@@ -5,7 +5,7 @@
 //   1. The place of a peer whose session has ended and of which nothing is left. The session that
 //      ended first comes first.
 //   2. The place of a stranger that has called and from which nothing came since, oldest first. If
-//      several came from one address, those but the first lose their places sooner.
+//      several came from one address, those but the newest lose their places sooner.
 //
 // If there is neither, some peers that were silent for long are asked whether they live. The
 // session of a peer that does not answer ends. Until then newcomers are refused.
@@ -36,6 +36,8 @@ constexpr std::uint32_t kMostQuestioned = 8;  // in a walk
 constexpr std::uint32_t kPlacesPerUnproven = 4;
 // A stranger of a crowd keeps its place for so many first intervals between calls.
 constexpr std::int64_t kHeldIntervals = 4;
+// Others keep it for so many of the longest. Half of that is the longest time between two calls.
+constexpr std::int64_t kLongestIntervals = 3;
 
 }  // namespace
 
@@ -49,6 +51,22 @@ struct Sessions::PlaceKeeper {
     const bool lives =
         peer.session.state != SessionState::failed && peer.session.state != SessionState::idle;
     return !lives && peer.messages == 0 && !is_pending(peer);
+  }
+
+  // Whether a half-open stranger is left in its place when another caller needs one. A stranger
+  // that is alone at its address has that long to hear the answer, even if it must call again for
+  // it.
+  static bool keeps_its_place(const Sessions& sessions, const Peer& stranger) {
+    const AllTunables& t = sessions.turn_.tunables;
+    const Time since = stranger.handshake.calling_since;
+    const Time present_since = since + sessions.turn_.absence().since(since);
+    const Duration retry = microseconds(t.handshake_retry_us);
+    const Duration in_crowd =
+        std::max(retry, std::min(retry * kHeldIntervals, milliseconds(t.peer_timeout_ms) / 4));
+    const Duration alone = std::max(in_crowd, sessions.longest_interval() * kLongestIntervals) +
+                           stranger.session.remote_absence;
+    const bool is_alone = !HalfOpenStrangers::is_in_crowd(stranger);
+    return present_since + (is_alone ? alone : in_crowd) > sessions.turn_.now();
   }
 
   static void forget(Sessions& sessions, Peer& peer, bool was_named) {
@@ -142,10 +160,12 @@ struct Sessions::PlaceKeeper {
   }
 };
 
-Peer* Sessions::make_peer(std::uint64_t remote_id, HalfOpenUntil until) {
+Peer* Sessions::make_peer(std::uint64_t remote_id, Asker asker) {
+  const auto may_go = [&](const Peer& stranger) {
+    return asker == Asker::program || !PlaceKeeper::keeps_its_place(*this, stranger);
+  };
   if (peers_.full()) (void)PlaceKeeper::free_ended(*this);
-  while (Peer* const stranger =
-             peers_.full() ? half_open_.first_to_go(until.in_crowd, until.alone) : nullptr) {
+  while (Peer* const stranger = peers_.full() ? half_open_.first_to_go(may_go) : nullptr) {
     if (is_pending(*stranger)) {
       half_open_.leave(*stranger);  // somebody has guessed its name
     } else {
@@ -163,17 +183,6 @@ Peer* Sessions::make_peer(std::uint64_t remote_id, HalfOpenUntil until) {
   return peer;
 }
 
-// Makes a peer of a stranger that has called. Half-open strangers keep their places for a while.
-// One that is alone at its address keeps it for the longest time between two calls: by then a
-// living caller has heard the answer or has called again.
-Peer* Sessions::make_caller(std::uint64_t remote_id) {
-  const Duration retry = microseconds(turn_.tunables.handshake_retry_us);
-  const Duration most = milliseconds(turn_.tunables.peer_timeout_ms) / 4;
-  const Duration in_crowd = std::max(retry, std::min(retry * kHeldIntervals, most));
-  const Duration alone = std::max(in_crowd, longest_interval() * 3 / 2);
-  return make_peer(remote_id, {turn_.now() - in_crowd, turn_.now() - alone});
-}
-
 // Whether a stranger must prove its address before it gets a place.
 bool Sessions::is_crowded() const {
   const auto most = std::min<std::uint64_t>(turn_.tunables.max_half_open_sessions,
@@ -189,11 +198,11 @@ void Sessions::give_back(Peer& peer) {
   PlaceKeeper::forget(*this, peer, false);
 }
 
-void Sessions::enter_half_open(Peer& peer) {
+void Sessions::enter_half_open(Peer& peer, bool is_proven) {
   // A peer that had a session keeps its PeerId until that session is over.
-  const bool is_known = peer.session.wanted || peer.identity.verified_counter != 0;
-  if (is_known || is_pending(peer)) return;
-  half_open_.enter(peer, peers_.nic_of(peer, peer.session.route.remote).address, turn_.now());
+  if (peer.session.wanted || peer.session.met || is_pending(peer)) return;
+  const NicAddress& from = peers_.nic_of(peer, peer.session.route.remote).address;
+  half_open_.enter(peer, from, is_proven, turn_.now());
 }
 
 }  // namespace hawser::proto

@@ -11,11 +11,9 @@
 
 namespace hawser::proto {
 
-// Strangers that were half open by then may lose their places.
-struct HalfOpenUntil {
-  Time in_crowd{};  // if another was half open at the same address before them
-  Time alone{};     // others
-};
+// The side that needs a place. Strangers that are half open keep theirs from other callers for a
+// while.
+enum class Asker : std::uint8_t { program, caller };
 
 struct Places {
   explicit Places(std::uint32_t max_peers) : ended(std::min(max_peers, kMostEnded)) {}

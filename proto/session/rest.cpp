@@ -118,9 +118,8 @@ namespace {
 // The incarnation named last by an address or a session packet was never READY here, but an older
 // one was. The record has no room for both.
 bool has_two_incarnations(const Peer& peer) {
-  return peer.identity.verified_counter != 0 &&
-         (peer.identity.verified_epoch != peer.identity.remote_epoch ||
-          peer.identity.verified_counter != peer.identity.remote_counter);
+  return peer.session.met && (peer.identity.verified_epoch != peer.identity.remote_epoch ||
+                              peer.identity.verified_counter != peer.identity.remote_counter);
 }
 
 }  // namespace
@@ -240,7 +239,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.state = peer.session.state;
   record.failure = peer.session.failure;
   record.failure_reason = peer.session.failure_reason;
-  record.verified = peer.identity.verified_counter != 0;
+  record.verified = peer.session.met;
   record.wanted = peer.session.wanted;
   record.one_sided = peer.handshake.one_sided;
   record.patience_eighths = static_cast<std::uint8_t>(peer.receives.patience_eighths);
@@ -265,6 +264,7 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.handshake.one_sided = record.one_sided;
   peer.identity.remote_epoch = record.remote_epoch;
   peer.identity.remote_counter = record.remote_counter;
+  peer.session.met = record.verified;
   if (record.verified) {
     peer.identity.verified_epoch = record.remote_epoch;
     peer.identity.verified_counter = record.remote_counter;

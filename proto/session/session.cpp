@@ -226,6 +226,7 @@ void Sessions::become_ready(Peer& peer) {
   peer.session.state = SessionState::ready;
   peer.session.named = false;
   if (turn_.tracing()) reporter_.trace_session(peer);
+  peer.session.met = true;
   peer.identity.verified_epoch = peer.identity.remote_epoch;
   peer.identity.verified_counter = peer.identity.remote_counter;
   peer.session.call_at = kNever;

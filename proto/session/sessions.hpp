@@ -101,9 +101,7 @@ class Sessions final : public PathUser {
   // Wakes the peer. Null: nobody of that name is known.
   [[nodiscard]] Peer* find_peer(std::uint64_t remote_id);
   // Null: all places are taken, by peers whose sessions live or of which something is left.
-  // Strangers that became half open after `until` keep theirs: the answer may be on its way to
-  // them.
-  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, HalfOpenUntil until);
+  [[nodiscard]] Peer* make_peer(std::uint64_t remote_id, Asker asker);
   void learn_nics(Peer& peer, std::span<const wire::NicRecord> records);
   void call_elsewhere(Peer& peer, std::span<const wire::NicRecord> records);
   // An operation or connect needs the session.
@@ -163,10 +161,9 @@ class Sessions final : public PathUser {
   struct Beginning;
 
   // ---- places.cpp
-  [[nodiscard]] Peer* make_caller(std::uint64_t remote_id);
   [[nodiscard]] bool is_crowded() const;
   void give_back(Peer& peer);
-  void enter_half_open(Peer& peer);
+  void enter_half_open(Peer& peer, bool is_proven);
 
   // ---- session.cpp
   [[nodiscard]] std::uint32_t name_of(const Peer& peer) const;

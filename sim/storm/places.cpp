@@ -191,7 +191,8 @@ std::string Places::on_answer(std::uint32_t caller, std::uint32_t host, bool ref
   // After that the caller listens, and calls no more.
   const Duration until = refused ? std::min(at, called_at + timeout + timeout / 4) : at;
   const Duration waited = reasons_.undisturbed(caller, host, std::min(since, until), until);
-  Duration most = interval_ * 2 + timers_;
+  // A stranger may have kept a place for twice that time, and then the host calls again.
+  Duration most = interval_ * 3 + timers_;
   if (place->is_of_dead) most = most + absence;  // the absence counts twice
   if (!is_calm_) most = most + timeout;
   if (waited <= most) return {};

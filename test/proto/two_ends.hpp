@@ -125,7 +125,7 @@ struct TwoEnds {
   // `a` learns of `b`, and wants a session.
   Peer& call() {
     a.begin(now);
-    Peer* const peer = a.owners.sessions.make_peer(kB, {now, now});
+    Peer* const peer = a.owners.sessions.make_peer(kB, Asker::program);
     REQUIRE(peer != nullptr);
     const std::array records{b.owners.sessions.nic_record(0), b.owners.sessions.nic_record(1)};
     a.owners.sessions.learn_nics(*peer, records);

@@ -93,7 +93,7 @@ TEST_CASE("named_process__an_earlier_one_elsewhere_does_not_get_in", "[S38]") {
   CHECK(two.scene.stats().established);
 }
 
-// The later process calls, too. Its HELLO is believed as that of any process that is not known.
+// The later process calls, too.
 TEST_CASE("named_process__its_own_call_is_answered", "[S38]") {
   const State state = GENERATE(State::none, State::answered, State::ready, State::failed);
   TwoProcesses two(state);
@@ -101,6 +101,13 @@ TEST_CASE("named_process__its_own_call_is_answered", "[S38]") {
   REQUIRE(two.later.heard() == "HELLO");
   two.later.say(PacketType::hello);
   two.scene.settle();
+  // A HELLO in the name of a peer that was READY must prove its address.
+  if (state == State::ready || state == State::failed) {
+    for (const ScriptedPeer::Seen& packet : two.later.seen()) two.later.cookie = packet.cookie;
+    REQUIRE(two.later.cookie != 0);
+    two.later.say(PacketType::hello);
+    two.scene.settle();
+  }
   REQUIRE(two.later.heard().find("WELCOME") == 0);
   two.earlier_calls();
   CHECK_FALSE(two.was_heard(PacketType::welcome));
@@ -127,8 +134,33 @@ TEST_CASE("named_process__that_never_answers_gives_way_to_an_earlier_one", "[S38
   two.name(two.later);
   two.scene.world().run_for(milliseconds(1000));
   REQUIRE(two.scene.stats().failure == Status::peer_unreachable);
+  const bool calls_on = GENERATE(false, true);
+  if (calls_on) two.name(two.later);  // that says nothing new
   two.earlier_calls();
   CHECK(two.was_heard(PacketType::welcome));
+}
+
+// A program that connects again names the same process.
+TEST_CASE("named_process__stays_named_while_it_is_called", "[S38]") {
+  TwoProcesses two(State::failed);
+  two.name(two.later);
+  two.scene.world().run_for(milliseconds(50));
+  two.name(two.later);
+  two.earlier_calls();
+  CHECK_FALSE(two.was_heard(PacketType::welcome));
+}
+
+// A call in the name of the ended session, from before the program named another process, may be
+// replayed at any time.
+TEST_CASE("named_process__that_was_never_there_leaves_what_was_verified", "[S36][S38]") {
+  TwoProcesses two(State::ready);
+  two.name(two.later);
+  two.scene.world().run_for(milliseconds(10000));  // long enough for a rest
+  REQUIRE(two.scene.stats().failure == Status::peer_unreachable);
+  (void)two.earlier.heard();
+  two.earlier.say(PacketType::hello);
+  two.scene.settle();
+  CHECK(two.earlier.heard() == "CHALLENGE");
 }
 
 // The program's last word counts, whichever of its addresses is older.
