@@ -2,9 +2,9 @@
 // Strangers that have called, that nobody here wants, and that have not sent our token. A newcomer
 // gets the place of one of them (session/places.cpp).
 //
-// An endpoint calls from addresses that no other endpoint has. Of the strangers at one address,
-// only the newest is there: the others are gone, or were never there. These are a crowd, which must
-// not keep many places for as long as a caller may need one.
+// An endpoint calls from addresses that no other endpoint has. Only the newest of the strangers at
+// one address is there: the others are gone, or were never there. These are a crowd, which must not
+// keep many places for as long as a caller may need one.
 #pragma once
 
 #include <array>

@@ -291,7 +291,8 @@ void Sessions::call_elsewhere(Peer& peer, std::span<const wire::NicRecord> recor
   if (same) return;
   learn_nics(peer, records);
   peer.handshake.cookie = 0;
-  if (peer.session.state == SessionState::calling) draw_offer(peer);  // nobody has it as READY
+  if (peer.session.state == SessionState::calling)
+    draw_offer(peer);  // no end is READY with the old token
   peer.session.refused = peer.session.outdated = false;
   peer.session.timeout_put_off = false;
   peer.handshake.calls = 0;

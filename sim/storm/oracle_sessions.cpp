@@ -53,8 +53,8 @@ bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t byte
   return bytes < widths_.of_nics(host, other);
 }
 
-// An endpoint of the other host has known an earlier process of the host, by a session or because
-// its program named it, and the present process's epoch is not above that one's.
+// The present process's epoch is not above that of an earlier process of the host, which an
+// endpoint of the other host knew. It knew it by a session, or because its program named it.
 bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {
   const Process& now = processes_[host].back();
   return std::ranges::any_of(verified(other, host).all, [&](const Process& before) {
@@ -80,8 +80,8 @@ bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
 }
 
 // An earlier process of the host, with no lower epoch, has called the other one before it was gone.
-// The other host may have answered that, and then knows that it was not somebody else: by the job's
-// secret, or by the address of a peer that it had before.
+// The other host may have answered that. It then knows by the job's secret, or by the address of a
+// peer that it had before, that it was not somebody else.
 bool Oracle::may_be_behind(std::uint32_t host, std::uint32_t other) const {
   const std::optional<Process>& last = heard(other, host);
   const Process& now = processes_[host].back();

@@ -441,7 +441,7 @@ TEST_CASE("handshake__who_was_away_while_calling_calls_on", "[S5]") {
   exchange.check_all_ok();
 }
 
-// Nor does it tell how long the other end takes to answer.
+// The absence does not tell either how long the other end takes to answer.
 TEST_CASE("handshake__who_was_away_while_calling_waits_no_longer_for_answers", "[S5][L10]") {
   World* running = nullptr;
   bool lost = false;

@@ -104,7 +104,8 @@ TEST_CASE("partners__that_are_too_many_are_told_so", "[S12][S31]") {
 }
 
 // Nine clients at a time come to five places, over ways that lose one packet in ten. Some clients
-// hear their answers late. Who was answered keeps its place until it has had time to call again.
+// hear their answers late. A client that was answered keeps its place until it has had time to call
+// again.
 TEST_CASE("partners__that_crowd_a_server_over_lossy_ways_lose_no_session", "[S12]") {
   constexpr std::uint32_t kClients = 9;
   const std::string out = "together";
