@@ -132,6 +132,9 @@ def launcher_with_capabilities_killed():
 def not_in_time():
     output, _ = run(LONG + ["--timeout", "3"], expected=1)
     check("not finished within 3 s" in output, output)
+    # What was done until then is told all the same.
+    check("not complete; " in output and "in step " in output, output)
+    check("data packets: " in output and "RTT" in output and "ok: every byte" not in output, output)
 
 
 @case

@@ -201,12 +201,37 @@ TEST_CASE("summary: a failed or missing rank makes the run incomplete, not wrong
   run.results[0].operations_left = 5;
   Summary summary = summarize(run.options, run.schedule, run.results);
   CHECK_FALSE(summary.complete);
+  CHECK_FALSE(summary.begun);  // no rank had
   CHECK(summary.wrong.empty());
   Run missing;
   missing.results.pop_back();
+  missing.results[0].begun_ns = 1;
   summary = summarize(missing.options, missing.schedule, missing.results);
   CHECK_FALSE(summary.complete);
+  CHECK(summary.begun);
   CHECK(summary.times.empty());
+}
+
+TEST_CASE("summary: of a run that is not complete it tells where the ranks were") {
+  Run run;
+  run.results[0].failure = RankFailure{ExitCode::interrupted, "", std::nullopt, "interrupted"};
+  run.results[1].failure = run.results[0].failure;
+  run.results[1].task_ns.resize(4);
+  using Texts = std::vector<std::string>;
+  CHECK(summarize(run.options, run.schedule, run.results).positions ==
+        Texts{"rank 1: in step 2 of 3, collective 2 of 3 (all_reduce)", "rank 0: all steps done"});
+  run.options.ranks = 4;
+  run.results[0].task_ns.resize(4);
+  const Summary summary = summarize(run.options, run.schedule, run.results);
+  CHECK(summary.positions == Texts{"ranks 0, 1: in step 2 of 3, collective 2 of 3 (all_reduce)",
+                                   "ranks 2, 3: no report"});
+  const std::string text = to_text(summary, run.options);
+  CHECK(text.starts_with("not complete"));
+  CHECK(text.find("ranks 2, 3: no report\n") != std::string::npos);
+  run.results[0].task_ns.clear();
+  run.schedule.init = run.schedule.step;
+  CHECK(summarize(run.options, run.schedule, run.results).positions.front() ==
+        "rank 0: in the set-up or the first collective");
 }
 
 TEST_CASE("summary: the same NIC of all ranks is one row") {

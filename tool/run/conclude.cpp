@@ -72,7 +72,7 @@ ExitCode conclude(const RunOptions& options, const OutputFile& file, const Sched
   if (!right && code != ExitCode::interrupted) code = ExitCode::wrong;
   // A report on standard output must be alone there.
   std::FILE* const out = options.json == "-" ? stderr : stdout;
-  if (summary.complete || !right) print_to(out, "\n{}", to_text(summary, options));
+  if (summary.complete || summary.begun || !right) print_to(out, "\n{}", to_text(summary, options));
   if (!attacks.empty()) print_to(out, "{}", text_of(attacks, summary, code));
   print_to(out, "{:.1f} s in all\n", wall_s);
   std::fflush(out);

@@ -25,6 +25,19 @@ constexpr std::size_t kMismatchesTold = 5;
 // The set-up runs before the first step, and takes no part of the run's progress.
 constexpr std::uint32_t kInitStep = ~std::uint32_t{0};
 
+// Adds its own lifetime to a sum of ns. An exception may end it.
+class TimeAdder {
+ public:
+  explicit TimeAdder(std::uint64_t& sum) : sum_(sum), began_(now_ns()) {}
+  ~TimeAdder() { sum_ += now_ns() - began_; }
+  TimeAdder(const TimeAdder&) = delete;
+  TimeAdder& operator=(const TimeAdder&) = delete;
+
+ private:
+  std::uint64_t& sum_;
+  std::uint64_t began_;
+};
+
 }  // namespace
 
 std::uint64_t arena_bytes(const Schedule& schedule, std::uint64_t batch_budget) {
@@ -131,8 +144,19 @@ void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double b
   }
   const std::uint64_t filled = now_ns();
   collectives_->barrier();
-  const std::uint64_t ready = now_ns();
+  communicate(batch, buffers, step, begin, end);
+  for (const TaskBuffers& task : buffers) {
+    if (task.task().operation == Operation::atomics) collectives_->exchange_records(task);
+  }
+  collectives_->barrier();
+  const std::uint64_t answered = now_ns();
+  verify(buffers, step);
+  result_.check_ns += filled - started + (now_ns() - answered);
+}
 
+void Replay::communicate(std::span<const Task> batch, const std::vector<TaskBuffers>& buffers,
+                         std::uint32_t step, double begin, double end) {
+  const TimeAdder communicating(result_.communication_ns);
   const double total = cost(batch);
   double done = 0;
   for (const TaskBuffers& task : buffers) {
@@ -148,15 +172,6 @@ void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double b
     monitor_.end_task(task_ended);
     if (step != kInitStep) result_.task_ns.push_back(task_ended - task_started);
   }
-  const std::uint64_t communicated = now_ns();
-  for (const TaskBuffers& task : buffers) {
-    if (task.task().operation == Operation::atomics) collectives_->exchange_records(task);
-  }
-  collectives_->barrier();
-  const std::uint64_t answered = now_ns();
-  verify(buffers, step);
-  result_.communication_ns += communicated - ready;
-  result_.check_ns += filled - started + (now_ns() - answered);
 }
 
 void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step) {

@@ -51,6 +51,8 @@ class Replay {
   void begin_point(std::uint64_t point);
   void run_tasks(std::span<const Task> tasks, std::uint32_t step, double begin, double end);
   void run_batch(std::span<const Task> batch, std::uint32_t step, double begin, double end);
+  void communicate(std::span<const Task> batch, const std::vector<TaskBuffers>& buffers,
+                   std::uint32_t step, double begin, double end);
   void verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step);
   void note_wrong(std::uint64_t elements, std::string text);
   [[nodiscard]] double cost(std::span<const Task> tasks) const;

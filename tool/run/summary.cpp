@@ -156,6 +156,38 @@ std::vector<std::string> recovery_texts(const std::vector<RankResult>& results) 
   return texts;
 }
 
+// "ranks 0, 2: in step 2 of 5, collective 7 of 12 (all_reduce)", a text for each position.
+std::vector<std::string> position_texts(const RunOptions& options, const Schedule& schedule,
+                                        const std::vector<RankResult>& results) {
+  std::map<std::size_t, std::vector<std::uint32_t>> at;  // ranks, by their finished tasks
+  std::vector<bool> is_known(options.ranks);
+  for (const RankResult& result : results) {
+    at[result.task_ns.size()].push_back(result.rank);
+    is_known[result.rank] = true;
+  }
+  std::vector<std::string> texts;
+  const auto tell = [&](const std::vector<std::uint32_t>& ranks, const std::string& where) {
+    texts.push_back(
+        fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), where));
+  };
+  const std::size_t tasks = schedule.step.size();
+  for (const auto& [finished, ranks] : at) {
+    const std::size_t step = finished / tasks;
+    const std::size_t task = finished % tasks;
+    tell(ranks, finished == 0 && !schedule.init.empty() ? "in the set-up or the first collective"
+                : step >= options.steps                 ? "all steps done"
+                                        : fmt::format("in step {} of {}, collective {} of {} ({})",
+                                                      step + 1, options.steps, task + 1, tasks,
+                                                      to_string(schedule.step[task].operation)));
+  }
+  std::vector<std::uint32_t> silent;
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+    if (!is_known[rank]) silent.push_back(rank);
+  }
+  if (!silent.empty()) tell(silent, "no report");
+  return texts;
+}
+
 void find_wrong(Summary& summary, const std::vector<RankResult>& results) {
   for (const RankResult& result : results) {
     const auto tell = [&](const std::string& text) {
@@ -291,6 +323,7 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
   std::vector<const std::vector<NicSample>*> nics;
   for (const RankResult& result : results) {
     summary.complete = summary.complete && !result.failure;
+    summary.begun = summary.begun || result.begun_ns != 0;
     add_counters(summary.counters, result.counters);
     add_counters(summary.drops, result.drops);
     if (const std::uint64_t least = result.fragment_bytes_least; least > 0) {
@@ -319,6 +352,7 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
   }
   summary.faults = compare_faults(options, results);
   summary.recoveries = recovery_texts(results);
+  if (!summary.complete) summary.positions = position_texts(options, schedule, results);
   find_wrong(summary, results);
   return summary;
 }

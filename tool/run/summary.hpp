@@ -55,7 +55,10 @@ struct NicRow {
 [[nodiscard]] std::string networks_text(std::size_t index, const NicRow& row);
 
 struct Summary {
-  bool complete = false;           // every rank finished
+  bool complete = false;  // every rank finished
+  bool begun = false;     // a rank of which there is a report had begun
+  // For people: where the ranks were, those farthest behind first; empty if all finished.
+  std::vector<std::string> positions;
   std::vector<std::string> wrong;  // why the run is not right; empty if it is
   std::vector<TimeRow> times;
   std::vector<OperationRow> operations;

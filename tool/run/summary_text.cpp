@@ -220,6 +220,11 @@ std::string nic_table_row(std::size_t index, const NicRow& row, double bits_per_
 std::string to_text(const Summary& summary, const RunOptions& options) {
   const bool windows = fault_window(options.timed_faults).exists();
   std::string text;
+  if (!summary.complete) {
+    text += "not complete; the figures are of what the ranks have reported\n";
+    for (const std::string& position : summary.positions) text += position + "\n";
+    text += "\n";
+  }
   if (!summary.times.empty()) {
     text += times_text(summary, windows) + operations_text(summary, windows) + "\n";
   }
@@ -270,6 +275,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
   }
   return {{"exit_code", exit_code},
           {"complete", summary.complete},
+          {"positions", summary.positions},
           {"wrong", summary.wrong},
           {"options",
            {{"ranks", options.ranks},
