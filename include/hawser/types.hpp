@@ -174,10 +174,11 @@ enum class OperationKind : std::uint8_t {
   notice,  // no operation: a peer's write was placed in a region of this endpoint, and tells so
 };
 
-// What became of an operation. Of a notice: `operation` is kNoOperation, `user_data` is that of the
-// region, `tag` is the offset in the region, and `bytes`, `channel` and `immediate` are the
-// write's. If `status` is not ok, the write's session has ended with that status, and only a part
-// of its bytes was placed: such a notice comes even of a write that doesn't ask for one.
+// A completion says what became of an operation. In a notice `operation` is kNoOperation,
+// `user_data` is that of the region, `tag` is the offset in the region, and `bytes`, `channel` and
+// `immediate` are the write's. If a notice's `status` is not ok, the write's session has ended with
+// that status, and only a part of the bytes was placed. Such a notice also comes of a write that
+// doesn't ask for one.
 
 struct Completion {
   OperationId operation = kNoOperation;

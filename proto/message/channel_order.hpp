@@ -10,9 +10,9 @@
 // belongs to the next. It counts the operations of its segment that have not ended. It goes when it
 // is the oldest that is held, and the count is 0.
 //
-// When a session ends, no strong one is held any more, and no failure counts. What has its final
-// status while a NIC still holds its packets goes on: it has not completed, so strong ones of the
-// next session wait for it.
+// When a session ends, no strong one is held any more, and no failure counts. An operation that has
+// its final status while a NIC still holds its packets goes on. It has not completed, so strong
+// ones of the next session wait for it.
 //
 // A peer has a list of channels with operations. Each call walks it, so there are at most
 // kMostChannels.
@@ -132,8 +132,8 @@ class ChannelOrder {
   }
 
   // The peer's session has ended. Calls fail(index) for each held operation, which has no place in
-  // any order from then on. What is under way keeps its place until it ends, but its failure counts
-  // no more.
+  // any order from then on. An operation under way keeps its place until it ends, but its failure
+  // counts no more.
   template <class Fail>
   void drop(OrderedChannels& of_peer, Fail&& fail) {
     IndexList<OneSidedSend, &OneSidedSend::order_link> dropped;

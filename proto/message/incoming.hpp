@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages that peers send to this end: from the first fragment to the completion of their
-// receive (docs/internals/protocol.md §7 to §9).
+// Incoming owns the messages that peers send to this end, from the first fragment to the completion
+// of their receive (docs/internals/protocol.md §7 to §9).
 //
 //   arrivals.cpp   a fragment's way into its place; duplicates, cancels, the sender's floor
 //   eager.cpp      the short way of a message of one fragment

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages that this end sends to all peers: how much of each may be sent, what its statuses,
-// grants and requests mean, when it asks for its status, and when it is over
-// (docs/internals/protocol.md §8 and §9).
+// Outgoing owns the messages that this end sends to all peers. It decides how much of each may be
+// sent, what its statuses, grants and requests mean, when it asks for its status, and when it is
+// over (docs/internals/protocol.md §8 and §9).
 //
 //   send.cpp       the life of a message, and what the peer says of it
 //   send_end.cpp   its end: finished, released, completed
@@ -89,7 +89,7 @@ class Outgoing final : public PacketOwner, public OneSidedSender {
   [[nodiscard]] std::uint32_t unreleased() const { return unreleased_; }
   // To peers' reads and fetching atomics, not released yet.
   [[nodiscard]] std::uint32_t replies() const { return replies_; }
-  // Of a message, what this end may send without a grant.
+  // How much of a message this end may send without a grant.
   [[nodiscard]] std::uint64_t unscheduled_bytes() const { return unscheduled_bytes_; }
 
   // ---- the life of a message

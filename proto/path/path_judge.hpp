@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Judges whose fault it is that paths are DOWN (docs/internals/protocol.md §10): the evidence of
-// all paths, and what contradicts a verdict. verdicts.hpp is the judgement itself, and
-// standing_verdicts.hpp keeps the verdicts that stand and the time of the next judgement.
+// PathJudge decides whose fault it is that paths are DOWN (docs/internals/protocol.md §10). It
+// gathers the evidence of all paths, and what contradicts a verdict. verdicts.hpp is the judgement
+// itself, and standing_verdicts.hpp keeps the verdicts that stand and the time of the next
+// judgement.
 #pragma once
 
 #include <cstdint>

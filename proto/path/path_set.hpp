@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paths to all peers, and what is in flight on them: which are bound, how they live and fail,
-// which packets arrived and which are lost (docs/internals/protocol.md §8 to §10).
+// PathSet owns the paths to all peers and the packets in flight on them. It decides which paths are
+// bound, how they live and fail, which packets arrived and which are lost
+// (docs/internals/protocol.md §8 to §10).
 //
 //   binding.cpp          which of a peer's paths are bound
 //   life_cycle.cpp       suspected, down, probed, back; bridges
@@ -43,7 +44,7 @@ class Senders;
 class TouchedPeers;
 struct Peer;
 
-// Who sends data over the paths: it is told what became of each packet with data.
+// The owner of the data that goes over the paths. It is told what became of each packet with data.
 class PacketOwner {
  public:
   // A packet with data was in flight, and has arrived.
@@ -57,7 +58,7 @@ class PacketOwner {
   ~PacketOwner() = default;
 };
 
-// Who keeps the sessions and the timers of peers.
+// The owner of the sessions and the timers of peers.
 class PathUser {
  public:
   // No path works: the peer should be called over all pairs of NICs.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a peer that belong to its paths: which slots have one, how silence is judged, and
-// what a slot remembers while it has no path (docs/internals/protocol.md §8 to §10).
+// The parts of a peer that belong to its paths (docs/internals/protocol.md §8 to §10). They say
+// which slots have a path, how silence is judged, and what a slot remembers while it has none.
 //
 // Plain data: the sources of this folder hold the rules.
 #pragma once
@@ -60,7 +60,7 @@ struct PeerSilence {
   Time settled_sent{};
 };
 
-// What outlives the binding of a slot. Ordinary packets don't need it.
+// The facts of a slot that outlive its binding. Ordinary packets don't need them.
 struct PeerSlots {
   std::array<NicPair, kMaxPaths> pairs{};  // of the first slots
   std::array<std::uint8_t, kMaxPaths> generations{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened to packets, paths and messages, for the caller: dropped packets are counted,
-// changes of paths become events, and all of it becomes records for the trace hook
+// Reporter tells the caller what happened to packets, paths and messages. It counts dropped
+// packets, turns changes of paths into events, and turns all of it into records for the trace hook
 // (hawser/trace.hpp).
 //
 // Without a hook each report costs a branch. The functions whose names begin with `trace` are for

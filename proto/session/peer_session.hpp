@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a peer that belong to its session: how it stands, whether the peer lives, who it is,
-// and how calling and closing go (docs/internals/protocol.md §6 and §7).
+// The parts of a peer that belong to its session (docs/internals/protocol.md §6 and §7). They say
+// how it stands, whether the peer lives, who it is, and how calling and closing go.
 //
 // Plain data: the sources of this folder hold the rules.
 #pragma once
@@ -75,7 +75,7 @@ struct PeerSession {
 };
 static_assert(sizeof(PeerSession) == 112);
 
-// Who the peer is, and its NICs. Incarnations are (epoch, counter).
+// The peer's identity and its NICs. Incarnations are (epoch, counter).
 struct PeerIdentity {
   std::uint64_t remote_id = 0;
   std::uint64_t remote_epoch = 0;

@@ -22,7 +22,7 @@ struct Incarnation {
   std::uint32_t counter = 0;
 };
 
-// What an endpoint knows of a HELLO's sender when it makes a cookie for it, or gets one back.
+// An endpoint knows this of a HELLO's sender when it makes a cookie for it, or gets one back.
 struct KnownOfSender {
   Incarnation verified;  // whose session was last READY here
   Incarnation present;   // that the endpoint answered, or has a session with

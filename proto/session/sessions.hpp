@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sessions with all peers: how they begin, live, rest and end (docs/internals/protocol.md §6).
+// Sessions owns the sessions with all peers. It decides how they begin, live, rest and end
+// (docs/internals/protocol.md §6).
 //
 //   handshake.cpp    who calls when, and what a HELLO must prove
 //   session.cpp      what is learned when a session begins; liveness
@@ -79,7 +80,7 @@ class Sessions final : public PathUser {
     Incoming& incoming;
     MessageTablePool& numbers;  // of the peers' tables
   };
-  // What this end says of itself.
+  // The facts that this end tells of itself.
   struct Self {
     std::uint64_t endpoint_id = 0;
     std::uint64_t epoch = 0;
@@ -154,7 +155,7 @@ class Sessions final : public PathUser {
   void timers_changed(Peer& peer) override { rearm(peer); }
 
  private:
-  // What only one file needs.
+  // Each of these is known to one file alone.
   struct Handshake;
   struct PlaceKeeper;
   struct Failure;

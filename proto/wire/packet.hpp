@@ -135,7 +135,7 @@ class PacketWriter {
     HAWSER_ASSERT(limit_bytes <= PacketBuffer::kBytes);
   }
 
-  // So many bytes more at the buffer's end are not the writer's.
+  // Keeps the writer off so many more bytes at the buffer's end.
   void leave_free(std::size_t bytes) {
     HAWSER_ASSERT(bytes <= static_cast<std::size_t>(limit_ - end_));
     limit_ -= bytes;

@@ -8,8 +8,8 @@
 // A host may be descheduled between two turns (pause) or within one (stand). Within a turn there
 // are three such places. The first is after the host has read the clock and before it looks at its
 // NICs. The second is between a turn's halves. The third is after the host has read the clock again
-// and before it sends. What comes meanwhile does not wake it, so it takes another turn before it
-// sleeps, as the engine looks at its NICs once more.
+// and before it sends. Packets that come meanwhile do not wake it, so it takes another turn before
+// it sleeps, as the engine looks at its NICs once more.
 #pragma once
 
 #include <functional>
