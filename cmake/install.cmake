@@ -15,8 +15,9 @@
 include_guard(GLOBAL)
 include(CMakePackageConfigHelpers)
 
-# The engine's objects have the API's functions; the archives have what those need.
-add_library(hawser_shared SHARED $<TARGET_OBJECTS:hawser_engine>)
+# These objects have the API's functions; the archives have what those need.
+add_library(hawser_shared SHARED $<TARGET_OBJECTS:hawser_engine> $<TARGET_OBJECTS:hawser_coll>
+  $<TARGET_OBJECTS:hawser_coll_c>)
 target_link_libraries(hawser_shared PRIVATE hawser_engine hawser_build)
 target_include_directories(hawser_shared INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -65,7 +66,7 @@ foreach(page README.md CHANGELOG.md CODE_OF_CONDUCT.md CONTRIBUTING.md SECURITY.
   install(FILES ${PROJECT_SOURCE_DIR}/${page} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command
-  FILES_MATCHING PATTERN "*.md" PATTERN "*.yaml" PATTERN "example.c*")
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.yaml" PATTERN "example.c*" PATTERN "ranks.c*")
 
 # Builds all that is installed, and nothing else.
 add_custom_target(hawser_installed DEPENDS hawser_shared)

@@ -8,14 +8,6 @@ namespace {
 
 constexpr std::uint32_t sequence_of(std::uint64_t tag) { return static_cast<std::uint32_t>(tag); }
 
-// Strangers have no rank.
-std::optional<Rank> rank_of(const Channel& channel, PeerId peer) {
-  for (Rank rank = 0; rank < channel.ranks(); ++rank) {
-    if (rank != channel.rank && channel.peers[rank] == peer) return rank;
-  }
-  return std::nullopt;
-}
-
 const Agreement::Running* find(std::span<const Agreement::Running> running,
                                std::uint32_t sequence) {
   const auto at = std::find_if(running.begin(), running.end(),
@@ -50,7 +42,7 @@ std::optional<Agreement::Disagreement> Agreement::probe(const Channel& channel, 
                                                   .owner = ChannelOwner::collectives},
                                                  envelope);
   if (status != Status::ok || !is_wrong(envelope, running)) return std::nullopt;
-  const std::optional<Rank> rank = rank_of(channel, envelope.peer);
+  const std::optional<Rank> rank = channel.rank_of(envelope.peer);
   if (!rank) return std::nullopt;
   return Disagreement{sequence_of(envelope.tag), *rank};
 }
@@ -65,7 +57,8 @@ std::optional<Agreement::Disagreement> Agreement::look(const Channel& channel,
                                                        std::span<const Running> running) {
   if (channel.ranks() == 1) return std::nullopt;
   const std::uint64_t any = data_tag(channel.id, 0, 0);
-  if (auto found = probe(channel, kAnyPeer, any, ~(kTagIdMask | kTagControl), running)) {
+  if (auto found =
+          probe(channel, kAnyPeer, any, ~(kTagIdMask | kTagControl | kTagMessage), running)) {
     return found;
   }
   if (running.empty()) return std::nullopt;
@@ -96,7 +89,7 @@ std::optional<Agreement::Disagreement> Agreement::ask(const Channel& channel,
 std::optional<Agreement::Disagreement> Agreement::on_arrival(const Channel& channel,
                                                              const Completion& completion,
                                                              std::span<const Running> running) {
-  const std::optional<Rank> rank = rank_of(channel, completion.peer);
+  const std::optional<Rank> rank = channel.rank_of(completion.peer);
   if (!rank) return std::nullopt;
   const Disagreement about{sequence_of(completion.tag), *rank};
   if (control_of(completion.tag) == Control::done) {

@@ -3,24 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 
-#include "coll/completion_router.hpp"
 #include "coll/layout.hpp"
+#include "coll/router.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::coll {
 
-// The reason why a communicator is revoked.
-struct Failure {
-  Rank rank = 0;  // the rank that failed, or that called abort
-  Status status = Status::ok;
-  std::string text;  // for people: operation, rank, status, and the rank that noticed
-};
-
 struct Channel {
-  CompletionRouter& router;
+  Router& router;
   std::span<const PeerId> peers;  // by rank
   std::uint32_t id = 0;
   Rank rank = 0;
@@ -29,13 +22,20 @@ struct Channel {
   [[nodiscard]] Rank ranks() const noexcept { return static_cast<Rank>(peers.size()); }
   [[nodiscard]] Endpoint& endpoint() const noexcept { return router.endpoint(); }
   [[nodiscard]] std::uint16_t number() const noexcept { return channel_of(id); }
+  // Strangers have no rank.
+  [[nodiscard]] std::optional<Rank> rank_of(PeerId peer) const noexcept {
+    for (Rank one = 0; one < ranks(); ++one) {
+      if (one != rank && peers[one] == peer) return one;
+    }
+    return std::nullopt;
+  }
 };
 
 // The lower 48 bits of user_data, which identify one of the communicator's operations.
 struct Mark {
-  enum class Kind : std::uint8_t { send, receive, abort_send, listener, agreement };
+  enum class Kind : std::uint8_t { send, receive, abort_send, listener, agreement, message };
   Kind kind = Kind::send;
-  std::uint32_t slot = 0;   // of the execution
+  std::uint32_t slot = 0;   // of the execution, or of the message
   std::uint32_t index = 0;  // within the window, or number of the listener, or its kind
 
   [[nodiscard]] constexpr std::uint64_t pack() const noexcept {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "coll/communicator_state.hpp"
+#include "coll/reduce.hpp"
 
 namespace hawser::coll {
 namespace {
@@ -19,9 +20,47 @@ void copy(void* to, const void* from, std::uint64_t bytes) {
   if (to != from && bytes > 0) std::memcpy(to, from, bytes);
 }
 
-std::uint64_t digest(const CommunicatorOptions& options) {
+// What each rank tells all others in a split.
+struct SplitOffer {
+  std::uint32_t colour = 0;
+  std::uint32_t key = 0;
+  std::uint32_t id = 0;  // the lowest that none of its communicators has had
+  Rank rank = 0;
+};
+
+// The options that decide how data is cut into messages.
+std::uint64_t digest_of(const CommunicatorOptions& options) {
   return static_cast<std::uint64_t>(options.chunk_bytes) << 32 ^
          static_cast<std::uint64_t>(options.small_bytes) << 8 ^ options.pipeline;
+}
+
+// All ranks know the length of each block.
+std::uint64_t digest_of(std::span<const Segment> blocks) {
+  std::uint64_t so_far = kDigestStart;
+  for (const Segment& block : blocks) so_far = digest(so_far, block.bytes);
+  return so_far;
+}
+
+// A block for each rank, none of them longer than `most`, and all of whole elements.
+bool are_blocks(std::span<const Segment> blocks, Rank ranks, std::uint64_t most,
+                std::uint64_t element_bytes) {
+  return blocks.size() == ranks && std::all_of(blocks.begin(), blocks.end(), [&](const Segment& s) {
+           return s.bytes <= most && s.bytes % element_bytes == 0;
+         });
+}
+
+bool are_empty(std::span<const Segment> blocks) {
+  return std::all_of(blocks.begin(), blocks.end(), [](const Segment& s) { return s.bytes == 0; });
+}
+
+const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
+std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
+
+// A collective that moves nothing between ranks: it counts, and is complete.
+Status skip(CommunicatorState& state, Request& request) {
+  state.skip();
+  request = {};
+  return Status::ok;
 }
 
 }  // namespace
@@ -41,45 +80,42 @@ CommunicatorOptions CommunicatorOptions::within(const Tunables& tunables,
 }
 
 Communicator::Communicator(CompletionRouter& router, const CommunicatorConfig& config)
-    : router_(router), state_(std::make_unique<CommunicatorState>(router, config)) {
+    : router_(router), state_(std::make_unique<CommunicatorState>(*router.router_, config)) {
   state_->advance();  // posts the receive for abort messages
 }
 
 Communicator::~Communicator() {
   const std::uint64_t mark = state_->channel().route;
-  router_.adopt(mark, std::move(state_));
+  router_.router_->adopt(mark, std::move(state_));
 }
 
 Rank Communicator::rank() const noexcept { return state_->channel().rank; }
 Rank Communicator::ranks() const noexcept { return state_->channel().ranks(); }
 
 Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, DataType type,
-                                ReduceOp op, Request& request) {
+                                const Reduction& reduction, Request& request) {
+  if (!is_possible(type, reduction)) return Status::invalid_argument;
   if (count > kMaxBufferBytes / size_of(type)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   const CommunicatorOptions& options = state_->options();
   const std::uint64_t bytes = count * size_of(type);
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
-    state_->skip();
-    request = {};
-    return Status::ok;
+    return skip(*state_, request);
   }
-  const Signature signature{.collective = Collective::all_reduce,
+  const Signature signature{.kind = CollectiveKind::all_reduce,
                             .type = type,
-                            .op = op,
+                            .op = reduction.op,
                             .count = count,
-                            .options = digest(options)};
-  const auto* from = static_cast<const std::byte*>(in);
-  auto* to = static_cast<std::byte*>(out);
+                            .options = digest_of(options)};
   if (bytes <= options.small_bytes) {
     request = state_->launch(signature, DoublingPlan({.rank = rank(),
                                                       .ranks = ranks(),
                                                       .count = count,
                                                       .type = type,
-                                                      .op = op,
-                                                      .in = from,
-                                                      .out = to}));
+                                                      .reduction = reduction,
+                                                      .in = bytes_of(in),
+                                                      .out = bytes_of(out)}));
     return Status::ok;
   }
   request = state_->launch(signature, RingPlan({.collective = Collective::all_reduce,
@@ -88,70 +124,98 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
                                                 .count = count,
                                                 .element_bytes = size_of(type),
                                                 .type = type,
-                                                .op = op,
-                                                .in = from,
-                                                .out = to,
+                                                .reduction = reduction,
+                                                .in = bytes_of(in),
+                                                .out = bytes_of(out),
                                                 .chunk_bytes = options.chunk_bytes,
                                                 .depth = options.pipeline}));
   return Status::ok;
 }
 
 Status Communicator::reduce(const void* in, void* out, std::uint64_t count, DataType type,
-                            ReduceOp op, Rank root, Request& request) {
-  if (count > kMaxBufferBytes / size_of(type) || root >= ranks()) return Status::invalid_argument;
+                            const Reduction& reduction, Rank root, Request& request) {
+  if (!is_possible(type, reduction) || root >= ranks()) return Status::invalid_argument;
+  if (count > kMaxBufferBytes / size_of(type)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || count == 0) {
     copy(out, in, count * size_of(type));
-    state_->skip();
-    request = {};
-    return Status::ok;
+    return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.collective = Collective::all_reduce,
+  request = state_->launch({.kind = CollectiveKind::reduce,
                             .type = type,
-                            .op = op,
+                            .op = reduction.op,
                             .root = root,
-                            .to_root = true,
                             .count = count,
-                            .options = digest(options)},
+                            .options = digest_of(options)},
                            ReducePlan({.rank = rank(),
                                        .ranks = ranks(),
                                        .root = root,
                                        .count = count,
                                        .type = type,
-                                       .op = op,
-                                       .in = static_cast<const std::byte*>(in),
-                                       .out = static_cast<std::byte*>(out),
+                                       .reduction = reduction,
+                                       .in = bytes_of(in),
+                                       .out = bytes_of(out),
                                        .chunk_bytes = options.chunk_bytes,
                                        .depth = options.pipeline}));
   return Status::ok;
 }
 
 Status Communicator::reduce_scatter(const void* in, void* out, std::uint64_t count, DataType type,
-                                    ReduceOp op, Request& request) {
+                                    const Reduction& reduction, Request& request) {
+  if (!is_possible(type, reduction)) return Status::invalid_argument;
   if (count > kMaxBufferBytes / size_of(type) / ranks()) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || count == 0) {
     copy(out, in, count * size_of(type));
-    state_->skip();
-    request = {};
-    return Status::ok;
+    return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.collective = Collective::reduce_scatter,
+  request = state_->launch({.kind = CollectiveKind::reduce_scatter,
                             .type = type,
-                            .op = op,
+                            .op = reduction.op,
                             .count = count,
-                            .options = digest(options)},
+                            .options = digest_of(options)},
                            RingPlan({.collective = Collective::reduce_scatter,
                                      .rank = rank(),
                                      .ranks = ranks(),
                                      .count = count,
                                      .element_bytes = size_of(type),
                                      .type = type,
-                                     .op = op,
-                                     .in = static_cast<const std::byte*>(in),
-                                     .out = static_cast<std::byte*>(out),
+                                     .reduction = reduction,
+                                     .in = bytes_of(in),
+                                     .out = bytes_of(out),
+                                     .chunk_bytes = options.chunk_bytes,
+                                     .depth = options.pipeline}));
+  return Status::ok;
+}
+
+Status Communicator::reduce_scatter_v(const void* in, std::span<const Segment> blocks, void* out,
+                                      DataType type, const Reduction& reduction, Request& request) {
+  if (!is_possible(type, reduction)) return Status::invalid_argument;
+  if (!are_blocks(blocks, ranks(), kMaxBufferBytes / ranks(), size_of(type))) {
+    return Status::invalid_argument;
+  }
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || are_empty(blocks)) {
+    copy(out, bytes_of(in) + blocks[rank()].offset, blocks[rank()].bytes);
+    return skip(*state_, request);
+  }
+  const CommunicatorOptions& options = state_->options();
+  request = state_->launch({.kind = CollectiveKind::reduce_scatter,
+                            .type = type,
+                            .op = reduction.op,
+                            .lengths = digest_of(blocks),
+                            .options = digest_of(options)},
+                           RingPlan({.collective = Collective::reduce_scatter,
+                                     .rank = rank(),
+                                     .ranks = ranks(),
+                                     .blocks = blocks,
+                                     .element_bytes = size_of(type),
+                                     .type = type,
+                                     .reduction = reduction,
+                                     .in = bytes_of(in),
+                                     .out = bytes_of(out),
                                      .chunk_bytes = options.chunk_bytes,
                                      .depth = options.pipeline}));
   return Status::ok;
@@ -162,21 +226,42 @@ Status Communicator::all_gather(const void* in, void* out, std::uint64_t bytes, 
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
-    state_->skip();
-    request = {};
-    return Status::ok;
+    return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
   request = state_->launch(
-      {.collective = Collective::all_gather, .count = bytes, .options = digest(options)},
+      {.kind = CollectiveKind::all_gather, .count = bytes, .options = digest_of(options)},
       RingPlan({.collective = Collective::all_gather,
                 .rank = rank(),
                 .ranks = ranks(),
                 .count = bytes,
-                .in = static_cast<const std::byte*>(in),
-                .out = static_cast<std::byte*>(out),
+                .in = bytes_of(in),
+                .out = bytes_of(out),
                 .chunk_bytes = options.chunk_bytes,
                 .depth = options.pipeline}));
+  return Status::ok;
+}
+
+Status Communicator::all_gather_v(const void* in, void* out, std::span<const Segment> blocks,
+                                  Request& request) {
+  if (!are_blocks(blocks, ranks(), kMaxBufferBytes / ranks(), 1)) return Status::invalid_argument;
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || are_empty(blocks)) {
+    copy(bytes_of(out) + blocks[rank()].offset, in, blocks[rank()].bytes);
+    return skip(*state_, request);
+  }
+  const CommunicatorOptions& options = state_->options();
+  request = state_->launch({.kind = CollectiveKind::all_gather,
+                            .lengths = digest_of(blocks),
+                            .options = digest_of(options)},
+                           RingPlan({.collective = Collective::all_gather,
+                                     .rank = rank(),
+                                     .ranks = ranks(),
+                                     .blocks = blocks,
+                                     .in = bytes_of(in),
+                                     .out = bytes_of(out),
+                                     .chunk_bytes = options.chunk_bytes,
+                                     .depth = options.pipeline}));
   return Status::ok;
 }
 
@@ -185,19 +270,17 @@ Status Communicator::all_to_all(const void* in, void* out, std::uint64_t bytes, 
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
-    state_->skip();
-    request = {};
-    return Status::ok;
+    return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.collective = Collective::all_to_all,
+  request = state_->launch({.kind = CollectiveKind::all_to_all,
                             .in_place = in == out,
                             .count = bytes,
-                            .options = digest(options)},
+                            .options = digest_of(options)},
                            ExchangePlan({.rank = rank(),
                                          .ranks = ranks(),
-                                         .in = static_cast<const std::byte*>(in),
-                                         .out = static_cast<std::byte*>(out),
+                                         .in = bytes_of(in),
+                                         .out = bytes_of(out),
                                          .block_bytes = bytes,
                                          .chunk_bytes = options.chunk_bytes,
                                          .depth = options.pipeline}));
@@ -206,28 +289,23 @@ Status Communicator::all_to_all(const void* in, void* out, std::uint64_t bytes, 
 
 Status Communicator::all_to_all_v(const void* in, std::span<const Segment> to, void* out,
                                   std::span<const Segment> from, Request& request) {
-  if (to.size() != ranks() || from.size() != ranks()) return Status::invalid_argument;
+  if (!are_blocks(to, ranks(), kMaxMessageBytes, 1)) return Status::invalid_argument;
+  if (!are_blocks(from, ranks(), kMaxMessageBytes, 1)) return Status::invalid_argument;
   if (to[rank()].bytes != from[rank()].bytes) return Status::invalid_argument;
   if (in == out && in != nullptr) return Status::invalid_argument;
-  const auto too_long = [](const Segment& one) { return one.bytes > kMaxMessageBytes; };
-  if (std::any_of(to.begin(), to.end(), too_long)) return Status::invalid_argument;
-  if (std::any_of(from.begin(), from.end(), too_long)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   // Even if all lengths here are 0, other ranks may exchange data. Only a single rank needs no
   // plan.
   if (ranks() == 1) {
-    copy(static_cast<std::byte*>(out) + from[0].offset,
-         static_cast<const std::byte*>(in) + to[0].offset, to[0].bytes);
-    state_->skip();
-    request = {};
-    return Status::ok;
+    copy(bytes_of(out) + from[0].offset, bytes_of(in) + to[0].offset, to[0].bytes);
+    return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.collective = Collective::all_to_all, .options = digest(options)},
+  request = state_->launch({.kind = CollectiveKind::all_to_all, .options = digest_of(options)},
                            ExchangePlan({.rank = rank(),
                                          .ranks = ranks(),
-                                         .in = static_cast<const std::byte*>(in),
-                                         .out = static_cast<std::byte*>(out),
+                                         .in = bytes_of(in),
+                                         .out = bytes_of(out),
                                          .to = to,
                                          .from = from,
                                          .chunk_bytes = options.chunk_bytes,
@@ -238,51 +316,188 @@ Status Communicator::all_to_all_v(const void* in, std::span<const Segment> to, v
 Status Communicator::broadcast(void* data, std::uint64_t bytes, Rank root, Request& request) {
   if (bytes > kMaxBufferBytes || root >= ranks()) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
-  if (ranks() == 1 || bytes == 0) {
-    state_->skip();
-    request = {};
-    return Status::ok;
-  }
+  if (ranks() == 1 || bytes == 0) return skip(*state_, request);
   const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.collective = Collective::broadcast,
+  request = state_->launch({.kind = CollectiveKind::broadcast,
                             .root = root,
                             .count = bytes,
-                            .options = digest(options)},
+                            .options = digest_of(options)},
                            BroadcastPlan({.rank = rank(),
                                           .ranks = ranks(),
                                           .root = root,
-                                          .data = static_cast<std::byte*>(data),
+                                          .data = bytes_of(data),
                                           .bytes = bytes,
                                           .chunk_bytes = options.chunk_bytes}));
   return Status::ok;
 }
 
-Status Communicator::barrier(Request& request) {
+Status Communicator::gather(const void* in, void* out, std::uint64_t bytes, Rank root,
+                            Request& request) {
+  if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || bytes == 0) {
+    copy(out, in, bytes);
+    return skip(*state_, request);
+  }
+  request = state_->launch({.kind = CollectiveKind::gather,
+                            .root = root,
+                            .count = bytes,
+                            .options = digest_of(state_->options())},
+                           RootedPlan({.to_root = true,
+                                       .rank = rank(),
+                                       .ranks = ranks(),
+                                       .root = root,
+                                       .in = bytes_of(in),
+                                       .out = bytes_of(out),
+                                       .block_bytes = bytes}));
+  return Status::ok;
+}
+
+Status Communicator::gather_v(const void* in, std::uint64_t bytes, void* out,
+                              std::span<const Segment> blocks, Rank root, Request& request) {
+  if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
+  if (root == rank() &&
+      (!are_blocks(blocks, ranks(), kMaxMessageBytes, 1) || blocks[root].bytes != bytes)) {
+    return Status::invalid_argument;
+  }
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1) {
-    state_->skip();
-    request = {};
-    return Status::ok;
+    copy(bytes_of(out) + blocks[0].offset, in, bytes);
+    return skip(*state_, request);
   }
+  request = state_->launch(
+      {.kind = CollectiveKind::gather, .root = root, .options = digest_of(state_->options())},
+      RootedPlan({.to_root = true,
+                  .rank = rank(),
+                  .ranks = ranks(),
+                  .root = root,
+                  .in = bytes_of(in),
+                  .out = bytes_of(out),
+                  .block_bytes = bytes,
+                  .has_lengths = true,
+                  .blocks = root == rank() ? blocks : std::span<const Segment>()}));
+  return Status::ok;
+}
+
+Status Communicator::scatter(const void* in, void* out, std::uint64_t bytes, Rank root,
+                             Request& request) {
+  if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1 || bytes == 0) {
+    copy(out, in, bytes);
+    return skip(*state_, request);
+  }
+  request = state_->launch({.kind = CollectiveKind::scatter,
+                            .root = root,
+                            .count = bytes,
+                            .options = digest_of(state_->options())},
+                           RootedPlan({.to_root = false,
+                                       .rank = rank(),
+                                       .ranks = ranks(),
+                                       .root = root,
+                                       .in = bytes_of(in),
+                                       .out = bytes_of(out),
+                                       .block_bytes = bytes}));
+  return Status::ok;
+}
+
+Status Communicator::scatter_v(const void* in, std::span<const Segment> blocks, void* out,
+                               std::uint64_t bytes, Rank root, Request& request) {
+  if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
+  if (root == rank() &&
+      (!are_blocks(blocks, ranks(), kMaxMessageBytes, 1) || blocks[root].bytes != bytes)) {
+    return Status::invalid_argument;
+  }
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1) {
+    copy(out, bytes_of(in) + blocks[0].offset, bytes);
+    return skip(*state_, request);
+  }
+  request = state_->launch(
+      {.kind = CollectiveKind::scatter, .root = root, .options = digest_of(state_->options())},
+      RootedPlan({.to_root = false,
+                  .rank = rank(),
+                  .ranks = ranks(),
+                  .root = root,
+                  .in = bytes_of(in),
+                  .out = bytes_of(out),
+                  .block_bytes = bytes,
+                  .has_lengths = true,
+                  .blocks = root == rank() ? blocks : std::span<const Segment>()}));
+  return Status::ok;
+}
+
+Status Communicator::barrier(Request& request) {
+  if (const Status status = state_->admit(); status != Status::ok) return status;
+  if (ranks() == 1) return skip(*state_, request);
   request =
-      state_->launch({.collective = Collective::barrier, .options = digest(state_->options())},
+      state_->launch({.kind = CollectiveKind::barrier, .options = digest_of(state_->options())},
                      BarrierPlan(rank(), ranks()));
   return Status::ok;
 }
 
+Status Communicator::send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
+                          Request& request) {
+  if (bytes > kMaxMessageBytes || to >= ranks() || to == rank()) return Status::invalid_argument;
+  return state_->send(data, bytes, to, tag, request);
+}
+
+Status Communicator::receive(void* data, std::uint64_t bytes, Rank from, std::uint32_t tag,
+                             Request& request) {
+  if (bytes > kMaxMessageBytes) return Status::invalid_argument;
+  if (from != kAnyRank && (from >= ranks() || from == rank())) return Status::invalid_argument;
+  return state_->receive(data, bytes, from, tag, request);
+}
+
 void Communicator::progress() { router_.progress(); }
 
-Status Communicator::test(const Request& request) const { return state_->test(request); }
+Status Communicator::test(const Request& request, Received* received) {
+  return state_->test(request, received);
+}
 
-Status Communicator::wait(const Request& request) {
+Status Communicator::wait(const Request& request, Received* received) {
   for (;;) {
-    const Status status = test(request);
+    const Status status = test(request, received);
     if (status != Status::again) return status;
     router_.wait(kWait_ns);
   }
 }
 
 bool Communicator::released(const Request& request) const { return state_->released(request); }
+
+Status Communicator::split(std::uint32_t colour, std::uint32_t key,
+                           std::unique_ptr<Communicator>& made) {
+  made.reset();
+  Router& router = *router_.router_;
+  auto shared = std::make_shared<std::vector<SplitOffer>>(ranks());
+  std::vector<SplitOffer>& offers = *shared;
+  SplitOffer& own = offers[rank()];
+  own = {colour, key, router.next_id(), rank()};
+  Request request;
+  Status status = Status::again;
+  while ((status = all_gather(&own, offers.data(), sizeof own, request)) == Status::again) {
+    router_.wait(kWait_ns);
+  }
+  if (status == Status::ok) status = wait(request);
+  if (status != Status::ok) {
+    state_->keep(std::move(shared));  // the engine may still write to it
+    return status;
+  }
+  std::uint32_t id = 0;
+  for (const SplitOffer& offer : offers) id = std::max(id, offer.id);
+  router.note_id(id);
+  if (colour == kNoColour) return Status::ok;
+  std::erase_if(offers, [colour](const SplitOffer& offer) { return offer.colour != colour; });
+  std::stable_sort(offers.begin(), offers.end(),
+                   [](const SplitOffer& a, const SplitOffer& b) { return a.key < b.key; });
+  CommunicatorConfig config{.id = id, .options = state_->options()};
+  for (const SplitOffer& offer : offers) {
+    if (offer.rank == rank()) config.rank = static_cast<Rank>(config.peers.size());
+    config.peers.push_back(state_->channel().peers[offer.rank]);
+  }
+  made = std::make_unique<Communicator>(router_, config);
+  return Status::ok;
+}
 
 void Communicator::abort(Rank failed, Status reason) { state_->abort(failed, reason); }
 

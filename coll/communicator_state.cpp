@@ -49,12 +49,13 @@ std::uint64_t scratch_bytes(const CommunicatorOptions& options, Rank ranks) {
 
 }  // namespace
 
-CommunicatorState::CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config)
+CommunicatorState::CommunicatorState(Router& router, const CommunicatorConfig& config)
     : peers_(checked(config).peers),
       options_(config.options),
       channel_{.router = router, .peers = peers_, .id = config.id, .rank = config.rank, .route = 0},
       block_bytes_(scratch_bytes(options_, channel_.ranks())),
       slots_(Communicator::kMaxStarted),
+      messages_(Communicator::kMaxMessages),
       revocation_(channel_),
       next_group_(first_group(config.id)) {
   // Not zeroed, so that unused pages never become resident. 63 bytes are for alignment.
@@ -64,6 +65,7 @@ CommunicatorState::CommunicatorState(CompletionRouter& router, const Communicato
   line_.reserve(Communicator::kMaxStarted);
   running_.reserve(Communicator::kMaxStarted);
   channel_.route = router.add(*this);
+  router.note_id(config.id);
 }
 
 Status CommunicatorState::admit() const noexcept {
@@ -82,8 +84,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
                           .sequence = agreement_.start(),
                           .first_group = next_group_,
                           .signature = signature.hash(),
-                          .collective = signature.collective,
-                          .to_root = signature.to_root},
+                          .kind = signature.kind},
                          plan, 2 * options_.pipeline);
   next_group_ += std::visit([](const auto& one) { return one.groups(); }, plan);
   line_.push_back(index);
@@ -99,28 +100,85 @@ const CommunicatorState::Slot* CommunicatorState::find(const Request& request) c
   return slot.in_line && slot.generation == request.generation ? &slot : nullptr;
 }
 
+namespace {
+
+// Requests for messages are named behind those for collectives.
+bool is_message(const Request& request) noexcept {
+  return request.slot >= Communicator::kMaxStarted &&
+         request.slot < Communicator::kMaxStarted + Communicator::kMaxMessages;
+}
+
+Request message_of(const Request& request) noexcept {
+  return {request.slot - Communicator::kMaxStarted, request.generation};
+}
+
+}  // namespace
+
+Status CommunicatorState::send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
+                               Request& request) {
+  if (failure_) return failure_->status;
+  Request made;
+  const Status status = posted(messages_.send(channel_, data, bytes, to, tag, made), to, made);
+  if (status == Status::ok) request = made;
+  return status;
+}
+
+Status CommunicatorState::receive(void* data, std::uint64_t bytes, Rank from, std::uint32_t tag,
+                                  Request& request) {
+  if (failure_) return failure_->status;
+  Request made;
+  const Status status =
+      posted(messages_.receive(channel_, data, bytes, from, tag, made), from, made);
+  if (status == Status::ok) request = made;
+  return status;
+}
+
+// A post has returned `status`. One that shows that a session is gone revokes the communicator.
+Status CommunicatorState::posted(Status status, Rank other, Request& request) {
+  if (status == Status::ok) {
+    request.slot += Communicator::kMaxStarted;
+    channel_.router.flush();
+  } else if (status != Status::again && status != Status::invalid_argument) {
+    const bool is_own = status == Status::endpoint_closed || other == kAnyRank;
+    const Rank failed = is_own ? channel_.rank : other;
+    fail({.rank = failed,
+          .status = status,
+          .text = "message with rank " + std::to_string(failed) + ": " +
+                  std::string(to_string(status))},
+         channel_.rank);
+    channel_.router.flush();
+  }
+  return status;
+}
+
 // A slot leaves the line only when its collective has ended well.
-Status CommunicatorState::test(const Request& request) const noexcept {
+Status CommunicatorState::test(const Request& request, Received* received) {
+  if (is_message(request)) {
+    const Status status = messages_.test(message_of(request), received);
+    return failure_ && status != Status::ok && status != Status::truncated ? failure_->status
+                                                                           : status;
+  }
   const Slot* slot = find(request);
   if (slot == nullptr || slot->finished) return Status::ok;
   return failure_ ? failure_->status : Status::again;
 }
 
 bool CommunicatorState::released(const Request& request) const noexcept {
+  if (is_message(request)) return messages_.released(message_of(request));
   const Slot* slot = find(request);
   if (slot == nullptr || slot->finished) return true;
   return failure_ && slot->execution.in_flight() == 0;
 }
 
 bool CommunicatorState::idle() const noexcept {
-  return revocation_.untold() == 0 &&
+  return revocation_.untold() == 0 && messages_.in_flight() == 0 &&
          std::all_of(line_.begin(), line_.end(), [this](std::uint32_t index) {
            return failure_ && slots_[index].execution.in_flight() == 0;
          });
 }
 
 std::uint64_t CommunicatorState::in_flight() const noexcept {
-  std::uint64_t count = revocation_.in_flight() + agreement_.in_flight();
+  std::uint64_t count = revocation_.in_flight() + agreement_.in_flight() + messages_.in_flight();
   for (const std::uint32_t index : line_) count += slots_[index].execution.in_flight();
   return count;
 }
@@ -144,7 +202,9 @@ void CommunicatorState::on_completion(const Completion& completion) {
     return;
   }
   if (mark.kind == Mark::Kind::agreement) return agreement_.on_sent(completion);
-  auto failed = slots_[mark.slot].execution.on_completion(mark, completion);
+  auto failed = mark.kind == Mark::Kind::message
+                    ? messages_.on_completion(channel_, mark, completion)
+                    : slots_[mark.slot].execution.on_completion(mark, completion);
   if (failed) fail(std::move(*failed), channel_.rank);
 }
 
@@ -217,6 +277,7 @@ void CommunicatorState::advance() {
   held_back_ = false;
   if (failure_) {
     for (const std::uint32_t index : line_) slots_[index].execution.cancel_operations(channel_);
+    messages_.cancel(channel_);
     return;
   }
   TurnBudget budget{.process_bytes = kProcessBytesPerTurn};
@@ -262,11 +323,11 @@ void CommunicatorState::abort(Rank failed, Status reason) {
 void CommunicatorState::retire() {
   const bool unfinished = std::any_of(
       line_.begin(), line_.end(), [this](std::uint32_t index) { return !slots_[index].finished; });
-  if (unfinished) abort(channel_.rank, Status::cancelled);
+  if (unfinished || messages_.in_flight() > 0) abort(channel_.rank, Status::cancelled);
   revocation_.retire();
   retired_ = true;
   advance();
-  channel_.router.discard(channel_.id, failure_.has_value());
+  channel_.router.discard(channel_.id);
 }
 
 }  // namespace hawser::coll

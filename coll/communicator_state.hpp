@@ -14,17 +14,18 @@
 #include <vector>
 
 #include "coll/agreement.hpp"
-#include "coll/communicator.hpp"
-#include "coll/completion_router.hpp"
 #include "coll/execution.hpp"
+#include "coll/messages.hpp"
 #include "coll/revocation.hpp"
+#include "coll/router.hpp"
+#include "hawser/collectives.hpp"
 
 namespace hawser::coll {
 
 class CommunicatorState final : public Route {
  public:
   // Throws Error if the configuration is out of range.
-  CommunicatorState(CompletionRouter& router, const CommunicatorConfig& config);
+  CommunicatorState(Router& router, const CommunicatorConfig& config);
 
   // `ok`: a collective may start. `again`: the line is full. Otherwise the failure's status.
   [[nodiscard]] Status admit() const noexcept;
@@ -33,10 +34,18 @@ class CommunicatorState final : public Route {
   // Requires ok from admit. Counts a collective that needs no messages at any rank.
   void skip() noexcept { (void)agreement_.start(); }
 
-  [[nodiscard]] Status test(const Request& request) const noexcept;
+  // As the calls of Communicator; the ranks are right.
+  [[nodiscard]] Status send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
+                            Request& request);
+  [[nodiscard]] Status receive(void* data, std::uint64_t bytes, Rank from, std::uint32_t tag,
+                               Request& request);
+
+  [[nodiscard]] Status test(const Request& request, Received* received);
   [[nodiscard]] bool released(const Request& request) const noexcept;
   [[nodiscard]] bool idle() const noexcept;
   void abort(Rank failed, Status reason);
+  // Keeps buffers of a collective that has failed, until no operation refers to them.
+  void keep(std::shared_ptr<void> buffers) { kept_ = std::move(buffers); }
 
   [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
@@ -67,6 +76,7 @@ class CommunicatorState final : public Route {
   void fail(Failure failure, Rank reporter);
   void fail(const Agreement::Disagreement& found);
   [[nodiscard]] std::span<const Agreement::Running> running();
+  [[nodiscard]] Status posted(Status status, Rank other, Request& request);
   [[nodiscard]] const Slot* find(const Request& request) const noexcept;
 
   std::vector<PeerId> peers_;
@@ -74,11 +84,13 @@ class CommunicatorState final : public Route {
   Channel channel_;
   std::uint64_t block_bytes_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
+  std::shared_ptr<void> kept_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> line_;          // slots, oldest first
   std::vector<Agreement::Running> running_;  // for `running`, to spare the heap
+  Messages messages_;
   Revocation revocation_;
   Agreement agreement_;
   std::optional<Failure> failure_;

@@ -95,7 +95,10 @@ std::uint64_t DoublingPlan::process(std::uint64_t index) noexcept {
   std::byte* received = slot(index + 1);
   if (role_ != Role::sits_out) {
     const bool first = a_.rank < peer_at(step_of_receive(index));
-    reduce(a_.type, a_.op, received, first ? mine : received, first ? received : mine, a_.count);
+    reduce(a_.type, a_.reduction, received, first ? mine : received, first ? received : mine,
+           a_.count);
+    // The last sum is sent on where this rank stands for two, so it is finished before.
+    if (index + 1 == receives()) finish(a_.type, a_.reduction, received, a_.count, a_.ranks);
   }
   if (index + 1 == receives()) std::memcpy(a_.out, received, bytes_);
   return bytes_;

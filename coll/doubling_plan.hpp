@@ -24,7 +24,7 @@ struct DoublingArguments {
   Rank ranks = 2;
   std::uint64_t count = 1;
   DataType type = DataType::f32;
-  ReduceOp op = ReduceOp::sum;
+  Reduction reduction{ReduceOp::sum};
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
 };

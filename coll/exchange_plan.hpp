@@ -19,12 +19,6 @@
 
 namespace hawser::coll {
 
-// The location of one rank's data in a buffer.
-struct Segment {
-  std::uint64_t offset = 0;  // bytes
-  std::uint64_t bytes = 0;
-};
-
 struct ExchangeArguments {
   Rank rank = 0;
   Rank ranks = 2;

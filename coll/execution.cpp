@@ -7,16 +7,17 @@
 namespace hawser::coll {
 namespace {
 
-const char* name_of(Collective collective, bool to_root) {
-  if (to_root) return "reduce";
-  switch (collective) {
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::all_gather: return "all_gather";
-    case Collective::all_to_all: return "all_to_all";
-    case Collective::broadcast: return "broadcast";
-    case Collective::barrier: return "barrier";
-    case Collective::none: break;
+const char* name_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all_reduce";
+    case CollectiveKind::reduce: return "reduce";
+    case CollectiveKind::reduce_scatter: return "reduce_scatter";
+    case CollectiveKind::all_gather: return "all_gather";
+    case CollectiveKind::all_to_all: return "all_to_all";
+    case CollectiveKind::broadcast: return "broadcast";
+    case CollectiveKind::gather: return "gather";
+    case CollectiveKind::scatter: return "scatter";
+    case CollectiveKind::barrier: return "barrier";
   }
   return "collective";
 }
@@ -103,7 +104,7 @@ std::optional<Execution::Awaited> Execution::awaited() const noexcept {
 Failure Execution::failure(const char* what, Rank other, Status status) const {
   Failure failure{.rank = other,
                   .status = status,
-                  .text = std::string(name_of(identity_.collective, identity_.to_root)) + " " +
+                  .text = std::string(name_of(identity_.kind)) + " " +
                           std::to_string(identity_.sequence) + ": " + what + " rank " +
                           std::to_string(other) + ": " + std::string(to_string(status))};
   if (status == Status::endpoint_closed) {

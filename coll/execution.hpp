@@ -18,11 +18,12 @@
 #include "coll/exchange_plan.hpp"
 #include "coll/reduce_plan.hpp"
 #include "coll/ring_plan.hpp"
+#include "coll/rooted_plan.hpp"
 
 namespace hawser::coll {
 
-using AnyPlan =
-    std::variant<BarrierPlan, BroadcastPlan, DoublingPlan, ExchangePlan, ReducePlan, RingPlan>;
+using AnyPlan = std::variant<BarrierPlan, BroadcastPlan, DoublingPlan, ExchangePlan, ReducePlan,
+                             RingPlan, RootedPlan>;
 
 // The budget of a turn, shared by a communicator's collectives, oldest first.
 struct TurnBudget {
@@ -41,8 +42,7 @@ class Execution {
     std::uint32_t sequence = 0;
     std::uint32_t first_group = 0;
     std::uint64_t signature = 0;
-    Collective collective = Collective::none;
-    bool to_root = false;
+    CollectiveKind kind = CollectiveKind::barrier;
   };
 
   struct Awaited {

@@ -2,20 +2,21 @@
 // The layout of channels, tags, signatures and groups (docs/internals/collective_plans.md).
 //
 //   channel    0x8000 | id mod 2^14
-//   tag        63..56 id / 2^14 | 55 control | 54..32 message number | 31..0 sequence of the start
+//   tag        63..56 id / 2^14 | 55 control | 54 between two ranks | 53..32 message number
+//              | 31..0 sequence of the start
 //              of control: the number is the kind, and an abort's sequence is 0
+//              between two ranks: the number is 0, and the sequence is the caller's tag
 //   immediate  of data, queries and their answers: the signature of what was started
 //              of an abort: 63..56 status | 55..32 rank | 31..8 reporter | 7..0 zero
+//              between two ranks: 0
 #pragma once
 
 #include <cstdint>
 
-#include "coll/data_type.hpp"
+#include "hawser/collectives.hpp"
 #include "hawser/types.hpp"
 
 namespace hawser::coll {
-
-using Rank = std::uint32_t;
 
 inline constexpr unsigned kChannelIdBits = 14;
 inline constexpr std::uint32_t kMaxCommunicators = 1u << 22;  // ids are below this
@@ -23,8 +24,9 @@ inline constexpr std::uint32_t kMaxRanks = 65536;             // an endpoint has
 
 inline constexpr std::uint64_t kTagIdMask = 0xffull << 56;
 inline constexpr std::uint64_t kTagControl = 1ull << 55;
+inline constexpr std::uint64_t kTagMessage = 1ull << 54;  // between two ranks
 inline constexpr unsigned kTagNumberShift = 32;
-inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
+inline constexpr std::uint64_t kTagNumberMask = (1ull << 22) - 1;
 
 [[nodiscard]] constexpr std::uint16_t channel_of(std::uint32_t id) noexcept {
   return static_cast<std::uint16_t>(kCollectiveChannel | (id & ((1u << kChannelIdBits) - 1)));
@@ -34,11 +36,15 @@ inline constexpr std::uint64_t kTagNumberMask = (1ull << 23) - 1;
   return static_cast<std::uint64_t>(id >> kChannelIdBits) << 56;
 }
 
-// Numbers beyond 2^23 wrap. That is safe: only a window of them is in flight, and equal tags match
+// Numbers beyond 2^22 wrap. That is safe: only a window of them is in flight, and equal tags match
 // in order.
 [[nodiscard]] constexpr std::uint64_t data_tag(std::uint32_t id, std::uint32_t sequence,
                                                std::uint64_t number) noexcept {
   return tag_base(id) | (number & kTagNumberMask) << kTagNumberShift | sequence;
+}
+
+[[nodiscard]] constexpr std::uint64_t message_tag(std::uint32_t id, std::uint32_t tag) noexcept {
+  return kTagMessage | tag_base(id) | tag;
 }
 
 // Messages without payload about a collective or the whole communicator.
@@ -62,25 +68,43 @@ enum class Control : std::uint8_t {
   return control_tag(id, Control::abort, 0);
 }
 
+// What was started.
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  broadcast,
+  gather,
+  scatter,
+  barrier,
+};
+
+// FNV-1a over words.
+inline constexpr std::uint64_t kDigestStart = 0xcbf29ce484222325;
+[[nodiscard]] constexpr std::uint64_t digest(std::uint64_t so_far, std::uint64_t word) noexcept {
+  return (so_far ^ word) * 0x100000001b3;
+}
+
 // The properties that must agree at all ranks. Their hash fits into a message's immediate.
 struct Signature {
-  Collective collective = Collective::none;
+  CollectiveKind kind = CollectiveKind::barrier;
   DataType type = DataType::f32;
   ReduceOp op = ReduceOp::sum;
   Rank root = 0;
-  bool to_root = false;       // of an all-reduce: only the root gets the result
   bool in_place = false;      // of an all-to-all: its blocks are cut into pieces
   std::uint64_t count = 0;    // elements, or bytes if there is no type
+  std::uint64_t lengths = 0;  // a digest, where all ranks know each block's length
   std::uint64_t options = 0;  // options that decide how data is cut into messages
 
   [[nodiscard]] constexpr std::uint64_t hash() const noexcept {
     const std::uint64_t words[] = {
-        static_cast<std::uint64_t>(in_place) << 25 | static_cast<std::uint64_t>(to_root) << 24 |
-            static_cast<std::uint64_t>(collective) << 16 | static_cast<std::uint64_t>(type) << 8 |
-            static_cast<std::uint64_t>(op),
-        root, count, options};
-    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a over words, with a final mix
-    for (const std::uint64_t word : words) hash = (hash ^ word) * 0x100000001b3;
+        static_cast<std::uint64_t>(in_place) << 24 | static_cast<std::uint64_t>(kind) << 16 |
+            static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(op),
+        root, count, lengths, options};
+    std::uint64_t hash = kDigestStart;
+    for (const std::uint64_t word : words) hash = digest(hash, word);
     hash ^= hash >> 32;
     return hash * 0x9e3779b97f4a7c15;
   }

@@ -14,9 +14,9 @@ constexpr int kMostDiscarded = 64;
 
 }  // namespace
 
-void Leftovers::add(std::uint32_t id, bool revoked) {
+void Leftovers::add(std::uint32_t id) {
   if (ids_.size() == kMostIds) ids_.erase(ids_.begin());
-  ids_.push_back({id, revoked});
+  ids_.push_back(id);
 }
 
 void Leftovers::look() {
@@ -29,14 +29,13 @@ void Leftovers::look() {
 }
 
 // Returns false if there is none, or if the endpoint has no room for a receive.
-bool Leftovers::discard_one(const Departed& departed) {
-  const std::uint64_t counts = departed.revoked ? kTagIdMask : kTagIdMask | kTagControl;
+bool Leftovers::discard_one(std::uint32_t id) {
   Envelope envelope;
   MessageId message = kNoMessage;
   const Status claimed = endpoint_.claim({.peer = kAnyPeer,
-                                          .channel = channel_of(departed.id),
-                                          .tag = abort_tag(departed.id),
-                                          .ignore = ~counts,
+                                          .channel = channel_of(id),
+                                          .tag = tag_base(id),
+                                          .ignore = ~kTagIdMask,
                                           .owner = ChannelOwner::collectives},
                                          envelope, message);
   if (claimed != Status::ok) return false;

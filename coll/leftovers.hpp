@@ -6,8 +6,9 @@
 // the endpoint for the life of their sessions. They are therefore claimed and received into nothing
 // whenever the router looks. No receive stays posted for that.
 //
-// Everything for a revoked communicator is discarded, because its id is never used again. A healthy
-// one has received all its data, so only control messages can be left.
+// Everything for such a communicator is discarded, because its id is never used again. One that was
+// not revoked has received all data of its collectives, so control messages can be left, and
+// messages between two ranks that nobody has received.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ class Leftovers final : public Route {
   void set_route(std::uint64_t route) noexcept { route_ = route; }
 
   // A communicator of this id was destroyed.
-  void add(std::uint32_t id, bool revoked);
+  void add(std::uint32_t id);
 
   void on_completion(const Completion&) override { --in_flight_; }
   void advance() override {}
@@ -41,17 +42,12 @@ class Leftovers final : public Route {
   void retire() override {}
 
  private:
-  struct Departed {
-    std::uint32_t id = 0;
-    bool revoked = false;
-  };
-
-  [[nodiscard]] bool discard_one(const Departed& departed);
+  [[nodiscard]] bool discard_one(std::uint32_t id);
 
   Endpoint& endpoint_;
   std::uint64_t route_ = 0;
-  std::vector<Departed> ids_;  // oldest first
-  std::size_t next_ = 0;       // of ids_: where the next look begins
+  std::vector<std::uint32_t> ids_;  // oldest first
+  std::size_t next_ = 0;            // of ids_: where the next look begins
   std::uint64_t in_flight_ = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "coll/eight_halves.hpp"
 #include "coll/float16.hpp"
+#include "coll/float8.hpp"
 #include "coll/processor.hpp"
 
 // Iterations are independent, although `out` may be `left` or `right`. Without this hint compilers
@@ -23,18 +24,29 @@ namespace {
 template <typename T>
 struct Plain {
   using Stored = T;
+  using Computed = T;
   static T load(T value) { return value; }
   static T store(T value) { return value; }
 };
 struct Bf16 {
   using Stored = std::uint16_t;
+  using Computed = float;
   static float load(Stored value) { return bf16_to_f32(value); }
   static Stored store(float value) { return f32_to_bf16(value); }
 };
 struct F16 {
   using Stored = std::uint16_t;
+  using Computed = float;
   static float load(Stored value) { return f16_to_f32(value); }
   static Stored store(float value) { return f32_to_f16(value); }
+};
+
+template <typename Float>
+struct F8 {
+  using Stored = std::uint8_t;
+  using Computed = float;
+  static float load(Stored value) { return Float::widen(value); }
+  static Stored store(float value) { return Float::narrow(value); }
 };
 
 // Converts integers to unsigned ones, so that they wrap. Signed overflow is undefined.
@@ -69,6 +81,25 @@ struct Max {
   template <typename T>
   static T apply(T left, T right) {
     return left < right ? right : left;
+  }
+};
+
+struct BitAnd {
+  template <typename T>
+  static T apply(T left, T right) {
+    return static_cast<T>(left & right);
+  }
+};
+struct BitOr {
+  template <typename T>
+  static T apply(T left, T right) {
+    return static_cast<T>(left | right);
+  }
+};
+struct BitXor {
+  template <typename T>
+  static T apply(T left, T right) {
+    return static_cast<T>(left ^ right);
   }
 };
 
@@ -139,23 +170,60 @@ template <typename Element>
 void dispatch(ReduceOp op, bool is_fast, void* out, const void* left, const void* right,
               std::uint64_t count) {
   switch (op) {
-    case ReduceOp::sum: return run<Element, Sum>(is_fast, out, left, right, count);
+    case ReduceOp::sum:
+    case ReduceOp::average: return run<Element, Sum>(is_fast, out, left, right, count);
     case ReduceOp::prod: return run<Element, Prod>(is_fast, out, left, right, count);
     case ReduceOp::min: return run<Element, Min>(is_fast, out, left, right, count);
     case ReduceOp::max: return run<Element, Max>(is_fast, out, left, right, count);
+    default: break;
+  }
+  if constexpr (std::is_integral_v<typename Element::Computed>) {
+    switch (op) {
+      case ReduceOp::bit_and: return run<Element, BitAnd>(is_fast, out, left, right, count);
+      case ReduceOp::bit_or: return run<Element, BitOr>(is_fast, out, left, right, count);
+      case ReduceOp::bit_xor: return run<Element, BitXor>(is_fast, out, left, right, count);
+      default: break;
+    }
   }
 }
 
-void choose(DataType type, ReduceOp op, bool is_fast, void* out, const void* left,
-            const void* right, std::uint64_t count) {
-  switch (type) {
-    case DataType::f32: return dispatch<Plain<float>>(op, is_fast, out, left, right, count);
-    case DataType::f64: return dispatch<Plain<double>>(op, is_fast, out, left, right, count);
-    case DataType::f16: return dispatch<F16>(op, is_fast, out, left, right, count);
-    case DataType::bf16: return dispatch<Bf16>(op, is_fast, out, left, right, count);
-    case DataType::i32: return dispatch<Plain<std::int32_t>>(op, is_fast, out, left, right, count);
-    case DataType::i64: return dispatch<Plain<std::int64_t>>(op, is_fast, out, left, right, count);
+template <typename Element>
+void divide(void* data, std::uint64_t count, Rank by) {
+  using Wide = std::conditional_t<std::is_integral_v<typename Element::Computed>, std::int64_t,
+                                  typename Element::Computed>;
+  auto* elements = static_cast<typename Element::Stored*>(data);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Wide sum = Element::load(elements[i]);
+    elements[i] =
+        Element::store(static_cast<typename Element::Computed>(sum / static_cast<Wide>(by)));
   }
+}
+
+// Calls `run` with the element type.
+template <typename Run>
+void with_element(DataType type, Run&& run) {
+  switch (type) {
+    case DataType::f32: return run(Plain<float>{});
+    case DataType::f64: return run(Plain<double>{});
+    case DataType::f16: return run(F16{});
+    case DataType::bf16: return run(Bf16{});
+    case DataType::i32: return run(Plain<std::int32_t>{});
+    case DataType::i64: return run(Plain<std::int64_t>{});
+    case DataType::i8: return run(Plain<std::int8_t>{});
+    case DataType::u8: return run(Plain<std::uint8_t>{});
+    case DataType::f8e4m3: return run(F8<Float8E4M3>{});
+    case DataType::f8e5m2: return run(F8<Float8E5M2>{});
+  }
+}
+
+void choose(DataType type, const Reduction& reduction, bool is_fast, void* out, const void* left,
+            const void* right, std::uint64_t count) {
+  if (reduction.op == ReduceOp::function) {
+    return reduction.function(reduction.context, out, left, right, count, type);
+  }
+  with_element(type, [&](auto element) {
+    dispatch<decltype(element)>(reduction.op, is_fast, out, left, right, count);
+  });
 }
 
 bool is_fast_here() {
@@ -169,14 +237,33 @@ bool is_fast_here() {
 
 }  // namespace
 
-void reduce(DataType type, ReduceOp op, void* out, const void* left, const void* right,
-            std::uint64_t count) noexcept {
-  choose(type, op, is_fast_here(), out, left, right, count);
+bool is_possible(DataType type, const Reduction& reduction) noexcept {
+  if (size_of(type) == 0 || static_cast<std::size_t>(reduction.op) >= kReduceOps) return false;
+  const bool is_integer = type == DataType::i32 || type == DataType::i64 || type == DataType::i8 ||
+                          type == DataType::u8;
+  switch (reduction.op) {
+    case ReduceOp::bit_and:
+    case ReduceOp::bit_or:
+    case ReduceOp::bit_xor: return is_integer;
+    case ReduceOp::function: return reduction.function != nullptr;
+    default: return true;
+  }
 }
 
-void reduce_on_any(DataType type, ReduceOp op, void* out, const void* left, const void* right,
-                   std::uint64_t count) noexcept {
-  choose(type, op, false, out, left, right, count);
+void reduce(DataType type, const Reduction& reduction, void* out, const void* left,
+            const void* right, std::uint64_t count) noexcept {
+  choose(type, reduction, is_fast_here(), out, left, right, count);
+}
+
+void reduce_on_any(DataType type, const Reduction& reduction, void* out, const void* left,
+                   const void* right, std::uint64_t count) noexcept {
+  choose(type, reduction, false, out, left, right, count);
+}
+
+void finish(DataType type, const Reduction& reduction, void* data, std::uint64_t count,
+            Rank ranks) noexcept {
+  if (reduction.op != ReduceOp::average) return;
+  with_element(type, [&](auto element) { divide<decltype(element)>(data, count, ranks); });
 }
 
 }  // namespace hawser::coll

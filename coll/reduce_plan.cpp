@@ -85,7 +85,11 @@ std::uint64_t ReducePlan::process(std::uint64_t index) noexcept {
   const std::uint64_t bytes = piece_bytes(piece);
   const std::byte* const so_far = index % children_ == 0 ? a_.in + offset : slot(index - 1);
   std::byte* const to = distance_ == 0 && is_last_child(index) ? a_.out + offset : slot(index);
-  reduce(a_.type, a_.op, to, so_far, slot(index), bytes / size_of(a_.type));
+  const std::uint64_t elements = bytes / size_of(a_.type);
+  reduce(a_.type, a_.reduction, to, so_far, slot(index), elements);
+  if (distance_ == 0 && is_last_child(index)) {
+    finish(a_.type, a_.reduction, to, elements, a_.ranks);
+  }
   return bytes;
 }
 

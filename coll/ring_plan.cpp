@@ -12,7 +12,7 @@ RingPlan::RingPlan(const RingArguments& arguments) noexcept : a_(arguments) {
   const std::uint32_t around = a_.ranks - 1;
   reduce_steps_ = a_.collective == Collective::all_gather ? 0 : around;
   steps_ = reduce_steps_ + (a_.collective == Collective::reduce_scatter ? 0 : around);
-  const std::uint64_t longest = block_elements(0);
+  const std::uint64_t longest = longest_block();
   piece_ = piece_elements(longest, a_.element_bytes, a_.chunk_bytes);
   const std::uint64_t pieces = (longest + piece_ - 1) / piece_;
   lanes_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(pieces, 1, a_.depth));
@@ -23,8 +23,9 @@ RingPlan::RingPlan(const RingArguments& arguments) noexcept : a_(arguments) {
 void RingPlan::begin(std::byte* scratch) noexcept {
   scratch_ = scratch;
   if (a_.collective != Collective::all_gather) return;
-  std::byte* own = a_.out + block_begin(a_.rank) * a_.element_bytes;
-  if (own != a_.in) std::memcpy(own, a_.in, a_.count * a_.element_bytes);
+  std::byte* own = a_.out + block_begin(a_.rank);
+  const std::uint64_t bytes = block_elements(a_.rank) * a_.element_bytes;
+  if (own != a_.in && bytes > 0) std::memcpy(own, a_.in, bytes);
 }
 
 RingPlan::Position RingPlan::position(std::uint64_t index) const noexcept {
@@ -50,19 +51,31 @@ Rank RingPlan::received_block(std::uint32_t step) const noexcept {
 }
 
 std::uint64_t RingPlan::block_elements(Rank block) const noexcept {
+  if (!a_.blocks.empty()) return a_.blocks[block].bytes / a_.element_bytes;
   if (a_.collective != Collective::all_reduce) return a_.count;
   return a_.count / a_.ranks + (block < a_.count % a_.ranks ? 1 : 0);
 }
 
 std::uint64_t RingPlan::block_begin(Rank block) const noexcept {
-  if (a_.collective != Collective::all_reduce) return block * a_.count;
-  return block * (a_.count / a_.ranks) + std::min<std::uint64_t>(block, a_.count % a_.ranks);
+  if (!a_.blocks.empty()) return a_.blocks[block].offset;
+  if (a_.collective != Collective::all_reduce) return block * a_.count * a_.element_bytes;
+  const std::uint64_t elements =
+      block * (a_.count / a_.ranks) + std::min<std::uint64_t>(block, a_.count % a_.ranks);
+  return elements * a_.element_bytes;
+}
+
+std::uint64_t RingPlan::longest_block() const noexcept {
+  std::uint64_t longest = block_elements(0);
+  for (const Segment& block : a_.blocks) {
+    longest = std::max(longest, block.bytes / a_.element_bytes);
+  }
+  return longest;
 }
 
 RingPlan::Range RingPlan::range(Rank block, const Position& position) const noexcept {
   const std::uint64_t length = block_elements(block);
   const std::uint64_t begin = std::min(length, (position.slab * lanes_ + position.lane) * piece_);
-  return {.offset = (block_begin(block) + begin) * a_.element_bytes,
+  return {.offset = block_begin(block) + begin * a_.element_bytes,
           .offset_in_block = begin * a_.element_bytes,
           .elements = std::min(piece_, length - begin)};
 }
@@ -167,7 +180,8 @@ std::uint64_t RingPlan::process(std::uint64_t index) noexcept {
     target =
         a_.out + (a_.collective == Collective::all_reduce ? piece.offset : piece.offset_in_block);
   }
-  reduce(a_.type, a_.op, target, a_.in + piece.offset, received, piece.elements);
+  reduce(a_.type, a_.reduction, target, a_.in + piece.offset, received, piece.elements);
+  if (at.step + 1 == reduce_steps_) finish(a_.type, a_.reduction, target, piece.elements, a_.ranks);
   return piece.elements * a_.element_bytes;
 }
 

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "coll/plan.hpp"
 
@@ -29,10 +30,13 @@ struct RingArguments {
   Rank ranks = 2;
   // all_reduce: elements in total; otherwise elements of each rank's block.
   std::uint64_t count = 0;
+  // Not all_reduce: where each rank's block lies, of whole elements. Not copied. Empty: one behind
+  // the other, of `count` elements each.
+  std::span<const Segment> blocks{};
   // all_gather does no arithmetic: its elements have one byte.
   std::uint64_t element_bytes = 1;
   DataType type = DataType::f32;
-  ReduceOp op = ReduceOp::sum;
+  Reduction reduction{ReduceOp::sum};
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   // Reduce steps use 2 · depth scratch slots of chunk_bytes.
@@ -72,6 +76,8 @@ class RingPlan final : public Plan {
   [[nodiscard]] Rank sent_block(std::uint32_t step) const noexcept;
   [[nodiscard]] Rank received_block(std::uint32_t step) const noexcept;
   [[nodiscard]] std::uint64_t block_elements(Rank block) const noexcept;
+  [[nodiscard]] std::uint64_t longest_block() const noexcept;
+  // Bytes from the start of all blocks.
   [[nodiscard]] std::uint64_t block_begin(Rank block) const noexcept;
   [[nodiscard]] Range range(Rank block, const Position& position) const noexcept;
   [[nodiscard]] std::byte* slot(const Position& position) const noexcept;

@@ -27,6 +27,7 @@ namespace {
 
 using hawser::Status;
 using hawser::c_api::code;
+using hawser::c_api::completion_of;
 using hawser::c_api::copy_text;
 using hawser::c_api::guarded;
 using hawser::c_api::kBatch;
@@ -167,24 +168,6 @@ bool convert(const hawser_claimed_request* given, hawser::ClaimedRequest& reques
   return take_pieces(taken, room, request.pieces);
 }
 
-hawser_completion completion_of(const hawser::Completion& from) {
-  hawser_completion to{};
-  to.operation = static_cast<std::uint64_t>(from.operation);
-  to.user_data = from.user_data;
-  to.tag = from.tag;
-  to.bytes = from.bytes;
-  to.message_bytes = from.message_bytes;
-  to.immediate = from.immediate;
-  to.peer = static_cast<std::uint32_t>(from.peer);
-  to.channel = from.channel;
-  to.kind = static_cast<hawser_operation_kind>(from.kind);
-  to.status = code(from.status);
-  to.released = from.released ? 1 : 0;
-  to.outcome_unknown = from.outcome_unknown ? 1 : 0;
-  to.executed = from.executed ? 1 : 0;
-  return to;
-}
-
 hawser_envelope envelope_of(const hawser::Envelope& from) {
   return {from.tag, from.bytes, from.immediate, static_cast<std::uint32_t>(from.peer), 0};
 }
@@ -204,6 +187,24 @@ std::size_t poll_with(hawser_endpoint& endpoint, hawser_completion* out, std::si
 }
 
 }  // namespace
+
+hawser_completion hawser::c_api::completion_of(const hawser::Completion& from) {
+  hawser_completion to{};
+  to.operation = static_cast<std::uint64_t>(from.operation);
+  to.user_data = from.user_data;
+  to.tag = from.tag;
+  to.bytes = from.bytes;
+  to.message_bytes = from.message_bytes;
+  to.immediate = from.immediate;
+  to.peer = static_cast<std::uint32_t>(from.peer);
+  to.channel = from.channel;
+  to.kind = static_cast<hawser_operation_kind>(from.kind);
+  to.status = code(from.status);
+  to.released = from.released ? 1 : 0;
+  to.outcome_unknown = from.outcome_unknown ? 1 : 0;
+  to.executed = from.executed ? 1 : 0;
+  return to;
+}
 
 void hawser::c_api::copy_text(std::string_view text, char* out, std::size_t bytes) {
   if (out == nullptr || bytes == 0) return;

@@ -67,6 +67,8 @@ bool take(const Struct* given, Struct& taken) {
   return true;
 }
 
+[[nodiscard]] hawser_completion completion_of(const Completion& from);
+
 constexpr hawser_status code(Status status) { return static_cast<hawser_status>(status); }
 
 // Copies as much of the text as fits, with a terminating 0.

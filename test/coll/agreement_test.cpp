@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "coll/router.hpp"
 #include "test/support/endpoint_double.hpp"
 
 namespace hawser::test {
@@ -45,7 +46,7 @@ class Store final : public EndpointDouble {
 // Rank 0 of 4.
 struct Member {
   Store store;
-  coll::CompletionRouter router{store};
+  coll::Router router{store};
   // The own entry is not used, so it may name anyone.
   std::array<PeerId, 4> peers{PeerId{11}, PeerId{11}, PeerId{12}, PeerId{13}};
   coll::Channel channel{.router = router, .peers = peers, .id = kId, .rank = 0, .route = 0};

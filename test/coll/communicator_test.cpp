@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "coll/layout.hpp"
 #include "test/coll/job.hpp"
 #include "test/coll/world.hpp"
 #include "test/support/seeded.hpp"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coll/completion_router.hpp"
+#include "hawser/collectives.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <vector>
 
+#include "coll/look_schedule.hpp"
 #include "test/coll/job.hpp"
 #include "test/coll/world.hpp"
 #include "test/support/seeded.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "coll/data_type.hpp"
+#include "hawser/collectives.hpp"
 #include "proto/base/random.hpp"
 
 namespace hawser::test {
@@ -19,8 +19,15 @@ void encode_float(coll::DataType type, double value, std::byte* element);
 void encode_integer(coll::DataType type, std::int64_t value, std::byte* element);
 
 [[nodiscard]] constexpr bool is_float(coll::DataType type) {
-  return type != coll::DataType::i32 && type != coll::DataType::i64;
+  using coll::DataType;
+  return type != DataType::i32 && type != DataType::i64 && type != DataType::i8 &&
+         type != DataType::u8;
 }
+
+// The caller's function in the tests: the greater of two.
+void take_greater(void* context, void* out, const void* left, const void* right,
+                  std::uint64_t count, coll::DataType type);
+[[nodiscard]] coll::Reduction reduction_of(coll::ReduceOp op);
 
 // Elements whose reduction over up to 64 ranks is exact and the same in every order.
 [[nodiscard]] std::vector<std::byte> exact_elements(coll::DataType type, coll::ReduceOp op,

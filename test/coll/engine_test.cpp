@@ -268,5 +268,96 @@ TEST_CASE("engine: a thread a rank with inline progress") { run_threads(0); }
 
 TEST_CASE("engine: a thread a rank and one an engine") { run_threads(1); }
 
+// Calls `run` for each rank, in a thread of its own. Each then makes progress until all are done,
+// as other ranks may still wait for an acknowledgement from it.
+void run_each(EngineWorld& world, const std::function<void(std::uint32_t rank)>& run) {
+  std::atomic<std::uint32_t> finished{0};
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < world.ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      run(rank);
+      ++finished;
+      while (finished < world.ranks()) world.routers[rank]->wait(1'000'000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_CASE("engine: a split makes communicators by colour, in the order of keys") {
+  constexpr std::uint32_t kRanks = 5;
+  EngineWorld world({.ranks = kRanks});
+  struct Seen {
+    Status status = Status::again;
+    bool none = false;
+    std::uint32_t rank = 0;
+    std::uint32_t ranks = 0;
+    std::uint64_t sum = 0;
+  };
+  std::vector<std::array<Seen, 3>> seen(kRanks);
+  run_each(world, [&](std::uint32_t rank) {
+    coll::Communicator& all = *world.communicators[rank];
+    std::vector<std::unique_ptr<coll::Communicator>> made(3);
+    // Odd and even ranks, backwards; then all but rank 2; then one of the first ones again.
+    const std::uint32_t colours[] = {rank % 2, rank == 2 ? coll::Communicator::kNoColour : 7, 0};
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      coll::Communicator& from = i == 2 ? *made[0] : all;
+      seen[rank][i].status = from.split(colours[i], i == 1 ? 0 : kRanks - rank, made[i]);
+      seen[rank][i].none = made[i] == nullptr;
+    }
+    // Each has its own messages, so their sums may run at the same time.
+    std::array<std::uint64_t, 3> own{};
+    std::array<std::uint64_t, 3> sums{};
+    std::array<coll::Request, 3> requests;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (made[i] == nullptr) continue;
+      own[i] = std::uint64_t{1} << (8 * i) << rank;
+      seen[rank][i].rank = made[i]->rank();
+      seen[rank][i].ranks = made[i]->ranks();
+      if (made[i]->all_reduce(&own[i], &sums[i], 1, coll::DataType::i64, coll::ReduceOp::bit_or,
+                              requests[i]) != Status::ok) {
+        seen[rank][i].status = Status::unsupported;
+      }
+    }
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (made[i] == nullptr) continue;
+      if (made[i]->wait(requests[i]) != Status::ok) seen[rank][i].status = Status::unsupported;
+      seen[rank][i].sum = sums[i];
+    }
+    coll::Request barrier;
+    if (all.barrier(barrier) == Status::ok) (void)all.wait(barrier);
+  });
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    INFO("rank " << rank);
+    const std::uint64_t parity = rank % 2 == 0 ? 0b10101 : 0b01010;
+    for (const Seen& one : seen[rank]) CHECK(one.status == Status::ok);
+    CHECK(seen[rank][0].ranks == (rank % 2 == 0 ? 3 : 2));
+    CHECK(seen[rank][0].rank == (rank % 2 == 0 ? (4 - rank) / 2 : (3 - rank) / 2));
+    CHECK(seen[rank][0].sum == parity);
+    CHECK(seen[rank][1].none == (rank == 2));
+    if (rank != 2) {
+      CHECK(seen[rank][1].ranks == 4);
+      CHECK(seen[rank][1].rank == (rank < 2 ? rank : rank - 1));
+      CHECK(seen[rank][1].sum == 0b11011u << 8);
+    }
+    CHECK(seen[rank][2].sum == parity << 16);
+  }
+}
+
+TEST_CASE("engine: a split ends when a rank gives up") {
+  EngineWorld world({.ranks = 3});
+  std::vector<Status> seen(3, Status::again);
+  run_each(world, [&](std::uint32_t rank) {
+    std::unique_ptr<coll::Communicator> made;
+    if (rank == 1) {
+      world.communicators[rank]->abort(rank, Status::cancelled);
+      seen[rank] = Status::cancelled;
+    } else {
+      seen[rank] = world.communicators[rank]->split(0, 0, made);
+      if (made != nullptr) seen[rank] = Status::ok;
+    }
+  });
+  for (const Status status : seen) CHECK(status == Status::cancelled);
+}
+
 }  // namespace
 }  // namespace hawser::test

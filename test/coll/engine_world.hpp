@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::test {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "coll/reduce.hpp"
 #include "test/coll/elements.hpp"
 
 namespace hawser::test {
@@ -21,7 +22,19 @@ std::uint64_t end_of(const std::vector<Segment>& segments) {
 }
 
 bool reduces(JobKind kind) {
-  return kind == JobKind::all_reduce || kind == JobKind::reduce_scatter || kind == JobKind::reduce;
+  return kind == JobKind::all_reduce || kind == JobKind::reduce_scatter ||
+         kind == JobKind::reduce || kind == JobKind::reduce_scatter_v;
+}
+
+// Each rank has a length of its own.
+bool has_lengths(JobKind kind) {
+  return kind == JobKind::reduce_scatter_v || kind == JobKind::all_gather_v ||
+         kind == JobKind::gather_v || kind == JobKind::scatter_v;
+}
+
+bool gathers_at_root(JobKind kind) { return kind == JobKind::gather || kind == JobKind::gather_v; }
+bool scatters_from_root(JobKind kind) {
+  return kind == JobKind::scatter || kind == JobKind::scatter_v;
 }
 
 // Draws small counts often, since the edge cases are there.
@@ -38,9 +51,10 @@ std::uint64_t draw_count(proto::Random& random, std::uint64_t most) {
 }  // namespace
 
 std::string JobShape::text() const {
-  static constexpr const char* names[kJobKinds] = {"all_reduce", "reduce_scatter", "all_gather",
-                                                   "all_to_all", "all_to_all_v",   "broadcast",
-                                                   "barrier",    "reduce"};
+  static constexpr const char* names[kJobKinds] = {
+      "all_reduce", "reduce_scatter", "all_gather", "all_to_all",       "all_to_all_v",
+      "broadcast",  "barrier",        "reduce",     "reduce_scatter_v", "all_gather_v",
+      "gather",     "gather_v",       "scatter",    "scatter_v"};
   return std::string(names[static_cast<std::size_t>(kind)]) + " of " + std::to_string(count) + " " +
          std::string(to_string(type)) + " " + std::string(to_string(op)) + ", " +
          std::to_string(ranks) + " ranks, root " + std::to_string(root) +
@@ -54,6 +68,9 @@ JobShape draw_job(proto::Random& random, std::uint32_t ranks, std::uint64_t most
                  .ranks = ranks,
                  .root = static_cast<std::uint32_t>(random.below(ranks)),
                  .in_place = random.below(2) == 0};
+  while (!coll::is_possible(shape.type, reduction_of(shape.op))) {
+    shape.op = static_cast<coll::ReduceOp>(random.below(coll::kReduceOps));
+  }
   std::uint64_t most = most_bytes;
   if (reduces(shape.kind)) most /= coll::size_of(shape.type);
   const bool has_one_block = shape.kind == JobKind::all_reduce || shape.kind == JobKind::reduce ||
@@ -73,26 +90,65 @@ bool Job::Buffer::margins_untouched() const {
 }
 
 Job::Job(const JobShape& shape, proto::Random& random) : shape_(shape), per_rank_(shape.ranks) {
-  const std::uint64_t unit = reduces(shape.kind) ? coll::size_of(shape.type) : 1;
-  const std::uint64_t block = shape.count * unit;
+  const std::uint64_t block = shape.count * unit();
   const bool gathers = shape.kind == JobKind::all_gather || shape.kind == JobKind::all_to_all;
   output_bytes_ = gathers ? block * shape.ranks : block;
   if (shape.kind == JobKind::barrier) output_bytes_ = 0;
   if (shape.kind == JobKind::all_to_all_v) draw_lengths(random);
+  if (has_lengths(shape.kind)) draw_blocks(random);
   for (std::uint32_t rank = 0; rank < shape.ranks; ++rank) {
-    PerRank& own = per_rank_[rank];
-    own.in_place = shape.in_place || shape.kind == JobKind::broadcast;
     fill_input(rank, random);
-    own.input.make(own.original.size());
-    std::copy(own.original.begin(), own.original.end(), own.input.data());
-    if (!own.in_place) {
-      own.output.make(shape.kind == JobKind::all_to_all_v ? end_of(own.from) : output_bytes_);
-      continue;
-    }
-    own.output.make(std::max<std::uint64_t>(own.original.size(), output_bytes_));
-    if (shape.kind == JobKind::all_gather) own.in_offset = rank * block;
-    if (shape.kind == JobKind::reduce_scatter) own.out_offset = rank * block;
-    std::copy(own.original.begin(), own.original.end(), own.output.data() + own.in_offset);
+    make_buffers(rank);
+  }
+}
+
+void Job::make_buffers(std::uint32_t rank) {
+  PerRank& own = per_rank_[rank];
+  const bool is_rooted = gathers_at_root(shape_.kind) || scatters_from_root(shape_.kind);
+  own.in_place =
+      (shape_.in_place && (!is_rooted || rank == shape_.root)) || shape_.kind == JobKind::broadcast;
+  own.input.make(own.original.size());
+  std::copy(own.original.begin(), own.original.end(), own.input.data());
+  if (!own.in_place) {
+    own.output.make(output_bytes_of(rank));
+    return;
+  }
+  own.output.make(std::max<std::uint64_t>(own.original.size(), output_bytes_of(rank)));
+  switch (shape_.kind) {
+    case JobKind::all_gather:
+    case JobKind::all_gather_v:
+    case JobKind::gather:
+    case JobKind::gather_v: own.in_offset = block_at(rank, rank).offset; break;
+    case JobKind::reduce_scatter:
+    case JobKind::reduce_scatter_v:
+    case JobKind::scatter:
+    case JobKind::scatter_v: own.out_offset = block_at(rank, rank).offset; break;
+    default: break;
+  }
+  std::copy(own.original.begin(), own.original.end(), own.output.data() + own.in_offset);
+}
+
+std::uint64_t Job::unit() const { return reduces(shape_.kind) ? coll::size_of(shape_.type) : 1; }
+
+Segment Job::block_at(std::uint32_t rank, std::uint32_t block) const {
+  if (has_lengths(shape_.kind)) return per_rank_[rank].blocks[block];
+  const std::uint64_t bytes = shape_.count * unit();
+  return {block * bytes, bytes};
+}
+
+std::uint64_t Job::blocks_end(std::uint32_t rank) const {
+  if (has_lengths(shape_.kind)) return end_of(per_rank_[rank].blocks);
+  return shape_.count * unit() * shape_.ranks;
+}
+
+void Job::draw_blocks(proto::Random& random) {
+  std::vector<std::uint64_t> lengths(shape_.ranks);
+  for (std::uint64_t& one : lengths) {
+    one = random.below(3) == 0 ? 0 : random.below(shape_.count + 1) * unit();
+  }
+  for (PerRank& one : per_rank_) {
+    for (const std::uint64_t bytes : lengths) one.blocks.push_back({0, bytes});
+    lay_out(one.blocks, unit(), random);
   }
 }
 
@@ -110,20 +166,20 @@ void Job::draw_lengths(proto::Random& random) {
     }
   }
   for (PerRank& one : per_rank_) {
-    lay_out(one.to, random);
-    lay_out(one.from, random);
+    lay_out(one.to, 1, random);
+    lay_out(one.from, 1, random);
   }
 }
 
 // Lays the segments out in random order, with gaps.
-void Job::lay_out(std::vector<Segment>& segments, proto::Random& random) const {
+void Job::lay_out(std::vector<Segment>& segments, std::uint64_t unit, proto::Random& random) const {
   std::vector<std::size_t> order(segments.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  std::uint64_t at = random.below(9);
+  std::uint64_t at = random.below(9) * unit;
   for (const std::size_t index : order) {
     segments[index].offset = at;
-    at += segments[index].bytes + random.below(9);
+    at += segments[index].bytes + random.below(9) * unit;
   }
 }
 
@@ -132,15 +188,35 @@ std::uint64_t Job::input_bytes(std::uint32_t rank) const {
     case JobKind::all_to_all: return shape_.count * shape_.ranks;
     case JobKind::all_to_all_v: return end_of(per_rank_[rank].to);
     case JobKind::barrier: return 0;
+    case JobKind::all_gather_v:
+    case JobKind::gather_v: return block_at(rank, rank).bytes;
+    case JobKind::scatter:
+    case JobKind::scatter_v: return rank == shape_.root ? blocks_end(rank) : 0;
     default: return shape_.count;
+  }
+}
+
+std::uint64_t Job::output_bytes_of(std::uint32_t rank) const {
+  switch (shape_.kind) {
+    case JobKind::all_to_all_v: return end_of(per_rank_[rank].from);
+    case JobKind::all_gather_v: return blocks_end(rank);
+    case JobKind::gather:
+    case JobKind::gather_v: return rank == shape_.root ? blocks_end(rank) : 0;
+    case JobKind::reduce_scatter_v:
+    case JobKind::scatter:
+    case JobKind::scatter_v: return block_at(rank, rank).bytes;
+    default: return output_bytes_;
   }
 }
 
 void Job::fill_input(std::uint32_t rank, proto::Random& random) {
   std::vector<std::byte>& original = per_rank_[rank].original;
   if (reduces(shape_.kind)) {
-    const std::uint64_t blocks = shape_.kind == JobKind::reduce_scatter ? shape_.ranks : 1;
-    original = exact_elements(shape_.type, shape_.op, shape_.count * blocks, rank, random);
+    std::uint64_t bytes = shape_.count * unit();
+    if (shape_.kind == JobKind::reduce_scatter || shape_.kind == JobKind::reduce_scatter_v) {
+      bytes = blocks_end(rank);
+    }
+    original = exact_elements(shape_.type, shape_.op, bytes / unit(), rank, random);
     return;
   }
   original.resize(input_bytes(rank));
@@ -157,11 +233,13 @@ Status Job::call(coll::Communicator& communicator) {
   PerRank& own = per_rank_[communicator.rank()];
   std::byte* out = own.output.data() + own.out_offset;
   const std::byte* in = own.in_place ? own.output.data() + own.in_offset : own.input.data();
+  const coll::Reduction reduction = reduction_of(shape_.op);
+  const bool is_root = communicator.rank() == shape_.root;
   switch (shape_.kind) {
     case JobKind::all_reduce:
-      return communicator.all_reduce(in, out, shape_.count, shape_.type, shape_.op, own.request);
+      return communicator.all_reduce(in, out, shape_.count, shape_.type, reduction, own.request);
     case JobKind::reduce_scatter:
-      return communicator.reduce_scatter(in, out, shape_.count, shape_.type, shape_.op,
+      return communicator.reduce_scatter(in, out, shape_.count, shape_.type, reduction,
                                          own.request);
     case JobKind::all_gather: return communicator.all_gather(in, out, shape_.count, own.request);
     case JobKind::all_to_all: return communicator.all_to_all(in, out, shape_.count, own.request);
@@ -172,7 +250,28 @@ Status Job::call(coll::Communicator& communicator) {
     case JobKind::barrier: return communicator.barrier(own.request);
     case JobKind::reduce:
       return communicator.reduce(in, communicator.rank() == shape_.root ? out : nullptr,
-                                 shape_.count, shape_.type, shape_.op, shape_.root, own.request);
+                                 shape_.count, shape_.type, reduction, shape_.root, own.request);
+    case JobKind::reduce_scatter_v:
+      // In place the blocks are where the whole input begins.
+      return communicator.reduce_scatter_v(in, own.blocks, out, shape_.type, reduction,
+                                           own.request);
+    case JobKind::all_gather_v: return communicator.all_gather_v(in, out, own.blocks, own.request);
+    case JobKind::gather:
+      return communicator.gather(in, is_root ? out : nullptr, shape_.count, shape_.root,
+                                 own.request);
+    case JobKind::gather_v:
+      return communicator.gather_v(
+          in, own.original.size(), is_root ? out : nullptr,
+          is_root ? std::span<const Segment>(own.blocks) : std::span<const Segment>(), shape_.root,
+          own.request);
+    case JobKind::scatter:
+      return communicator.scatter(is_root ? in : nullptr, out, shape_.count, shape_.root,
+                                  own.request);
+    case JobKind::scatter_v:
+      return communicator.scatter_v(
+          is_root ? in : nullptr,
+          is_root ? std::span<const Segment>(own.blocks) : std::span<const Segment>(), out,
+          own.blocks[communicator.rank()].bytes, shape_.root, own.request);
   }
   return Status::invalid_argument;
 }
@@ -192,15 +291,17 @@ std::string Job::wrong(std::uint32_t rank) const {
 }
 
 std::string Job::wrong_reduction(std::uint32_t rank) const {
-  const std::uint64_t block = shape_.count * coll::size_of(shape_.type);
+  const bool scatters =
+      shape_.kind == JobKind::reduce_scatter || shape_.kind == JobKind::reduce_scatter_v;
   std::vector<const std::byte*> inputs;
-  for (const PerRank& one : per_rank_) {
-    inputs.push_back(one.original.data() +
-                     (shape_.kind == JobKind::reduce_scatter ? rank * block : 0));
+  for (std::uint32_t other = 0; other < shape_.ranks; ++other) {
+    inputs.push_back(per_rank_[other].original.data() +
+                     (scatters ? block_at(other, rank).offset : 0));
   }
+  const std::uint64_t count = scatters ? block_at(rank, rank).bytes / unit() : shape_.count;
   const std::uint64_t at =
-      first_wrong(shape_.type, shape_.op, inputs, per_rank_[rank].out(), shape_.count);
-  return at == shape_.count ? "" : "element " + std::to_string(at) + " is wrong";
+      first_wrong(shape_.type, shape_.op, inputs, per_rank_[rank].out(), count);
+  return at == count ? "" : "element " + std::to_string(at) + " is wrong";
 }
 
 std::string Job::wrong_bytes(std::uint32_t rank) const {
@@ -219,6 +320,15 @@ std::string Job::wrong_bytes(std::uint32_t rank) const {
     if (shape_.kind == JobKind::all_to_all_v) {
       wrong = differs(own.from[other].offset, other, per_rank_[other].to[rank].offset,
                       own.from[other].bytes);
+    }
+    if (shape_.kind == JobKind::all_gather_v ||
+        (gathers_at_root(shape_.kind) && rank == shape_.root)) {
+      const Segment block = block_at(rank, other);
+      wrong = differs(block.offset, other, 0, block.bytes);
+    }
+    if (scatters_from_root(shape_.kind) && other == shape_.root) {
+      const Segment block = block_at(other, rank);
+      wrong = differs(0, other, block.offset, block.bytes);
     }
     if (wrong) return "the data of rank " + std::to_string(other) + " is wrong";
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 #include "proto/base/random.hpp"
 
 namespace hawser::test {
@@ -22,8 +22,14 @@ enum class JobKind : std::uint8_t {
   broadcast,
   barrier,
   reduce,
+  reduce_scatter_v,
+  all_gather_v,
+  gather,
+  gather_v,
+  scatter,
+  scatter_v,
 };
-inline constexpr std::uint64_t kJobKinds = 8;
+inline constexpr std::uint64_t kJobKinds = 14;
 
 struct JobShape {
   JobKind kind = JobKind::barrier;
@@ -77,6 +83,7 @@ class Job {
     std::uint64_t out_offset = 0;
     std::vector<coll::Segment> to;
     std::vector<coll::Segment> from;
+    std::vector<coll::Segment> blocks;  // of the larger buffer, for collectives with lengths
     coll::Request request;
     bool started = false;
     [[nodiscard]] const std::byte* out() const { return output.data() + out_offset; }
@@ -84,8 +91,17 @@ class Job {
 
   [[nodiscard]] Status call(coll::Communicator& communicator);
   void draw_lengths(proto::Random& random);
-  void lay_out(std::vector<coll::Segment>& segments, proto::Random& random) const;
+  void draw_blocks(proto::Random& random);
+  // Offsets are multiples of `unit`.
+  void lay_out(std::vector<coll::Segment>& segments, std::uint64_t unit,
+               proto::Random& random) const;
+  void make_buffers(std::uint32_t rank);
+  [[nodiscard]] std::uint64_t unit() const;
+  // Where the block of `block` lies in the larger buffer of `rank`.
+  [[nodiscard]] coll::Segment block_at(std::uint32_t rank, std::uint32_t block) const;
+  [[nodiscard]] std::uint64_t blocks_end(std::uint32_t rank) const;
   [[nodiscard]] std::uint64_t input_bytes(std::uint32_t rank) const;
+  [[nodiscard]] std::uint64_t output_bytes_of(std::uint32_t rank) const;
   void fill_input(std::uint32_t rank, proto::Random& random);
   [[nodiscard]] std::string wrong_reduction(std::uint32_t rank) const;
   [[nodiscard]] std::string wrong_bytes(std::uint32_t rank) const;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 #include "test/support/endpoint_double.hpp"
 #include "test/support/heap_guard.hpp"
 
@@ -100,6 +100,10 @@ TEST_CASE("no heap: collectives run in what their communicator took at its start
     REQUIRE(communicator.all_gather(in.data(), out.data(), 1'000'000, requests[3]) == Status::ok);
     REQUIRE(communicator.wait(requests[2]) == Status::ok);
     REQUIRE(communicator.wait(requests[3]) == Status::ok);
+    REQUIRE(communicator.receive(out.data(), 1000, 1, 5, requests[5]) == Status::ok);
+    REQUIRE(communicator.send(in.data(), 1000, 1, 5, requests[4]) == Status::ok);
+    REQUIRE(communicator.wait(requests[4]) == Status::ok);
+    REQUIRE(communicator.wait(requests[5]) == Status::ok);
   }
   const std::uint64_t allocations = guard.allocations();
   CHECK(allocations == 0);

@@ -17,6 +17,7 @@
 #include "coll/exchange_plan.hpp"
 #include "coll/reduce_plan.hpp"
 #include "coll/ring_plan.hpp"
+#include "coll/rooted_plan.hpp"
 #include "test/support/seeded.hpp"
 
 namespace hawser::test {
@@ -200,6 +201,69 @@ TEST_CASE("plan: rings of all sizes pair up and come to their end with nothing s
       check_all(ring_plans(collective, ranks, count, chunk, depth, random.below(2) == 0));
     }
   });
+}
+
+TEST_CASE("plan: rings with blocks of any length pair up and come to their end") {
+  for_each_seed(40, [](proto::Random& random) {
+    const auto ranks = static_cast<Rank>(2 + random.below(9));
+    std::vector<coll::Segment> blocks(ranks);
+    std::uint64_t end = 0;
+    for (coll::Segment& block : blocks) {
+      block = {end, random.below(3) == 0 ? 0 : 4 * random.below(300)};
+      end += block.bytes;
+    }
+    const auto depth = static_cast<std::uint32_t>(1 + random.below(4));
+    for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
+      const std::uint32_t element = collective == Collective::all_gather ? 1 : 4;
+      Plans plans;
+      for (Rank rank = 0; rank < ranks; ++rank) {
+        plans.push_back(std::make_unique<coll::RingPlan>(
+            coll::RingArguments{.collective = collective,
+                                .rank = rank,
+                                .ranks = ranks,
+                                .blocks = blocks,
+                                .element_bytes = element,
+                                .in = fake(1 << 20),
+                                .out = fake(std::uint64_t{1} << 62),
+                                .chunk_bytes = 128,
+                                .depth = depth}));
+      }
+      INFO(ranks << " ranks, " << end << " bytes");
+      std::uint64_t sent = 0;
+      for (const auto& plan : plans) {
+        for (std::uint64_t i = 0; i < plan->sends(); ++i) sent += plan->send(i).bytes;
+      }
+      CHECK(sent == (ranks - 1) * end);
+      check_all(plans);
+    }
+  });
+}
+
+TEST_CASE("plan: a gather and a scatter move each block once, to and from every root") {
+  for (Rank ranks = 2; ranks <= 9; ++ranks) {
+    for (Rank root = 0; root < ranks; ++root) {
+      for (const bool to_root : {true, false}) {
+        INFO(ranks << " ranks, root " << root << ", to it " << to_root);
+        Plans plans;
+        std::uint64_t sent = 0;
+        for (Rank rank = 0; rank < ranks; ++rank) {
+          plans.push_back(
+              std::make_unique<coll::RootedPlan>(coll::RootedArguments{.to_root = to_root,
+                                                                       .rank = rank,
+                                                                       .ranks = ranks,
+                                                                       .root = root,
+                                                                       .in = fake(1 << 20),
+                                                                       .out = fake(1 << 24),
+                                                                       .block_bytes = 100}));
+          for (std::uint64_t i = 0; i < plans[rank]->sends(); ++i) {
+            sent += plans[rank]->send(i).bytes;
+          }
+        }
+        CHECK(sent == (ranks - 1) * 100);
+        check_all(plans);
+      }
+    }
+  }
 }
 
 TEST_CASE("plan: recursive doubling pairs up for every number of ranks") {

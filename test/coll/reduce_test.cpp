@@ -23,6 +23,8 @@ void for_each_kernel(Run&& run) {
   for (std::size_t type = 0; type < coll::kDataTypes; ++type) {
     for (std::size_t op = 0; op < coll::kReduceOps; ++op) {
       INFO(to_string(static_cast<DataType>(type)) << " " << to_string(static_cast<ReduceOp>(op)));
+      if (!coll::is_possible(static_cast<DataType>(type), reduction_of(static_cast<ReduceOp>(op))))
+        continue;
       run(static_cast<DataType>(type), static_cast<ReduceOp>(op));
     }
   }
@@ -41,10 +43,10 @@ bool is_nan(DataType type, const std::byte* element) {
     case DataType::f64: return std::isnan(read<double>(element));
     case DataType::f16: return std::isnan(coll::f16_to_f32(read<std::uint16_t>(element)));
     case DataType::bf16: return std::isnan(coll::bf16_to_f32(read<std::uint16_t>(element)));
-    case DataType::i32:
-    case DataType::i64: break;
+    case DataType::f8e4m3:
+    case DataType::f8e5m2: return std::isnan(decode_float(type, element));
+    default: return false;
   }
-  return false;
 }
 
 TEST_CASE("reduce: every type and operation, and lengths around every vector's") {
@@ -55,15 +57,18 @@ TEST_CASE("reduce: every type and operation, and lengths around every vector's")
         const auto left = exact_elements(type, op, count, 3, random);
         const auto right = exact_elements(type, op, count, 1, random);
         std::vector<std::byte> out(left.size() + 8, std::byte{0x77});
-        reduce(type, op, out.data(), left.data(), right.data(), count);
+        reduce(type, reduction_of(op), out.data(), left.data(), right.data(), count);
+        coll::finish(type, reduction_of(op), out.data(), count, 2);
         CHECK(first_wrong(type, op, {left.data(), right.data()}, out.data(), count) == count);
         CHECK(out[left.size()] == std::byte{0x77});
 
         auto onto_left = left;
-        reduce(type, op, onto_left.data(), onto_left.data(), right.data(), count);
+        reduce(type, reduction_of(op), onto_left.data(), onto_left.data(), right.data(), count);
+        coll::finish(type, reduction_of(op), onto_left.data(), count, 2);
         CHECK(std::equal(onto_left.begin(), onto_left.end(), out.begin()));
         auto onto_right = right;
-        reduce(type, op, onto_right.data(), left.data(), onto_right.data(), count);
+        reduce(type, reduction_of(op), onto_right.data(), left.data(), onto_right.data(), count);
+        coll::finish(type, reduction_of(op), onto_right.data(), count, 2);
         CHECK(std::equal(onto_right.begin(), onto_right.end(), out.begin()));
       }
     });
@@ -78,7 +83,8 @@ TEST_CASE("reduce: elements need only their own alignment") {
     const auto left = exact_elements(type, op, 101, 0, random);
     const auto right = exact_elements(type, op, 101, 1, random);
     std::vector<std::byte> out(left.size());
-    reduce(type, op, out.data() + size, left.data() + size, right.data() + size, 100);
+    reduce(type, reduction_of(op), out.data() + size, left.data() + size, right.data() + size, 100);
+    coll::finish(type, reduction_of(op), out.data() + size, 100, 2);
     CHECK(first_wrong(type, op, {left.data() + size, right.data() + size}, out.data() + size,
                       100) == 100);
   });
@@ -102,6 +108,30 @@ TEST_CASE("reduce: 16-bit floats are computed in f32 and rounded once") {
   const std::uint16_t half_large = coll::f32_to_f16(300);
   reduce(DataType::f16, ReduceOp::prod, &out, &half_large, &half_large, 1);
   CHECK(std::isinf(coll::f16_to_f32(out)));
+}
+
+TEST_CASE("reduce: what a type and an operation can't do together is refused") {
+  using coll::is_possible;
+  for (const DataType type : {DataType::f32, DataType::bf16, DataType::f8e4m3}) {
+    CHECK_FALSE(is_possible(type, ReduceOp::bit_and));
+    CHECK_FALSE(is_possible(type, ReduceOp::bit_xor));
+    CHECK(is_possible(type, ReduceOp::average));
+  }
+  CHECK(is_possible(DataType::u8, ReduceOp::bit_or));
+  CHECK_FALSE(is_possible(DataType::f32, {nullptr, nullptr}));
+  CHECK_FALSE(is_possible(DataType::f32, static_cast<ReduceOp>(coll::kReduceOps)));
+  CHECK_FALSE(is_possible(static_cast<DataType>(coll::kDataTypes), ReduceOp::sum));
+}
+
+TEST_CASE("reduce: the average of integers is divided towards zero") {
+  std::int8_t sums[] = {-7, 7, -128, 127};
+  coll::finish(DataType::i8, ReduceOp::average, sums, 4, 200);
+  CHECK((sums[0] == 0 && sums[1] == 0 && sums[2] == 0 && sums[3] == 0));
+  std::int32_t wide[] = {-7, 7};
+  coll::finish(DataType::i32, ReduceOp::average, wide, 2, 2);
+  CHECK((wide[0] == -3 && wide[1] == 3));
+  coll::finish(DataType::i32, ReduceOp::sum, wide, 2, 2);
+  CHECK((wide[0] == -3 && wide[1] == 3));
 }
 
 TEST_CASE("reduce: integers wrap") {
@@ -142,8 +172,8 @@ TEST_CASE("reduce: fast loops and those for any processor agree to the bit, but 
     std::vector<std::byte> left(bytes), right(bytes), fast(bytes), any(bytes);
     for (std::vector<std::byte>* bits : {&left, &right})
       for (std::byte& one : *bits) one = static_cast<std::byte>(random.below(256));
-    coll::reduce(type, op, fast.data(), left.data(), right.data(), kCount);
-    coll::reduce_on_any(type, op, any.data(), left.data(), right.data(), kCount);
+    coll::reduce(type, reduction_of(op), fast.data(), left.data(), right.data(), kCount);
+    coll::reduce_on_any(type, reduction_of(op), any.data(), left.data(), right.data(), kCount);
     for (std::uint64_t i = 0; i < kCount; ++i) {
       const auto at = static_cast<std::ptrdiff_t>(i * coll::size_of(type));
       const auto size = static_cast<std::ptrdiff_t>(coll::size_of(type));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coll/layout.hpp"
 #include "test/coll/job.hpp"
 #include "test/coll/world.hpp"
 #include "test/support/seeded.hpp"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 #include "proto/base/random.hpp"
 #include "test/support/loopback_endpoints.hpp"
 

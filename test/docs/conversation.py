@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs docs/example.cpp and docs/example.c as they are meant to be run: as two processes."""
+"""Runs the programs of docs/ as they are meant to be run: as two processes, or one for each rank."""
 
 import os
 import re
@@ -38,3 +38,13 @@ def converse(server, client, scratch, client_first=False, nics=((), ()), **optio
     check_end(started[1], commands[1], ASKED)
     check_end(started[0], commands[0], SERVED.format(file))
     check(not os.listdir(folder), f"{commands[0]} left {os.listdir(folder)}")
+
+
+def run_ranks(commands, scratch, **options):
+    """Runs docs/ranks.cpp or docs/ranks.c: a command for each rank."""
+    folder = tempfile.mkdtemp(dir=scratch)
+    count = len(commands)
+    started = [start_process([*command, str(rank), str(count), folder], **options)
+               for rank, command in enumerate(commands)]
+    for rank, process in enumerate(started):
+        check_end(process, commands[rank], f"rank {rank} of {count}: seed 4711, average {(count + 1) / 2}\n")

@@ -23,7 +23,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "tool"))
 sys.path.insert(0, os.path.join(HERE, "..", "docs"))
 # pylint: disable=wrong-import-position
 from cases import Skipped, case, check, run_cases, start_process, time_left
-from conversation import check_end, converse
+from conversation import check_end, converse, run_ranks
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PACKAGES = {
@@ -84,7 +84,8 @@ def run_examples(prefix, scratch):
     """Builds and runs a CMake project in C++ and, by pkg-config, a C program, from `prefix`."""
     folder = tempfile.mkdtemp(dir=scratch)
     call("cmake", "-S", os.path.join(HERE, "example"), "-B", folder, "-G", "Ninja",
-         f"-DCMAKE_PREFIX_PATH={prefix}", f"-DEXAMPLE={find(prefix, 'example.cpp')}")
+         f"-DCMAKE_PREFIX_PATH={prefix}", f"-DEXAMPLE={find(prefix, 'example.cpp')}",
+         f"-DRANKS={find(prefix, 'ranks.cpp')}")
     with open(os.path.join(folder, "CMakeCache.txt"), encoding="utf-8") as file:
         check(f"Hawser_DIR:PATH={prefix}/" in file.read(), "another Hawser was found")
     call("cmake", "--build", folder)
@@ -92,11 +93,15 @@ def run_examples(prefix, scratch):
 
     paths = {"PKG_CONFIG_PATH": os.path.dirname(find(prefix, "hawser.pc"))}
     flags = call("pkg-config", "--cflags", "--libs", "hawser", more=paths).split()
-    in_c = ["env", f"LD_LIBRARY_PATH={library_folder(prefix)}", os.path.join(folder, "example_c")]
-    call("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", find(prefix, "example.c"), *flags,
-         "-o", in_c[-1])
+    def build_c(name):
+        made = ["env", f"LD_LIBRARY_PATH={library_folder(prefix)}", os.path.join(folder, f"{name}_c")]
+        call("cc", "-std=c99", "-Wall", "-Wextra", "-Werror", find(prefix, f"{name}.c"), *flags, "-o", made[-1])
+        return made
+
+    in_c = build_c("example")
     converse(program, in_c, scratch, env=environment())
     converse(in_c, program, scratch, env=environment())
+    run_ranks([[os.path.join(folder, "ranks")], build_c("ranks")], scratch, env=environment())
 
 
 def show_provider(prefix):

@@ -41,6 +41,15 @@ STRUCTS = {
     "TraceRecord": ("hawser_trace_record", set()),
 }
 NOT_CALLED = {"Engine", "Endpoint"}
+# C++ class of hawser/collectives.hpp -> how its functions may be called in C
+COLLECTIVES = {
+    "CompletionRouter": "hawser_coll_router_{}",
+    "Communicator": "hawser_coll_{}",
+}
+COLLECTIVES_OTHERWISE = {
+    "CompletionRouter": {"CompletionRouter": "create", "endpoint": None},
+    "Communicator": {"Communicator": "create", "rank": "rank_of"},
+}
 OTHER_NAMES = {"create_endpoint": "hawser_endpoint_create"}
 
 
@@ -94,6 +103,13 @@ def check(root):
         wanted = OTHER_NAMES.get(name, rf"hawser_(?:endpoint_|engine_)?{name}")
         if not re.search(rf"\b{wanted}\(", header):
             complaints.append(f"hawser.h has no function for {name}")
+    for class_name, pattern in COLLECTIVES.items():
+        inside = body(cpp, f"class {class_name} {{").split("private:")[0]
+        for name in sorted(set(re.findall(r"(\w+)\(", inside))):
+            wanted = COLLECTIVES_OTHERWISE[class_name].get(name, name)
+            if wanted and not re.search(rf"\b{pattern.format(wanted)}\(", header):
+                complaints.append(f"collectives.h has no function for {class_name}::{name}")
+            functions.add(f"{class_name}::{name}")
     for name, (c_name, otherwise) in STRUCTS.items():
         inside, c_inside = body(cpp, f"struct {name} {{"), body(header, f"struct {c_name} {{")
         if inside is None or c_inside is None:

@@ -63,6 +63,7 @@ ZONES = {
     "engine/driver/memory": Zone(("include", "proto", "engine/driver"), others(), False),
     "engine/driver/fault": Zone(("include", "proto", "engine/driver"), others(), False),
     "engine/": Zone(("include", "proto", "engine"), ENGINE_OTHERS, True),
+    "coll/c_api": Zone(("include", "engine/c_api", "coll"), others(), False),
     "coll/": Zone(("include", "coll"), others(), False),
     "plugin/": Zone(("include", "plugin"), others(r"rdma/.*", r"nccl.*"), True),
     # Conversions of text, in headers alone.
@@ -234,6 +235,7 @@ LINKS = {
                       "hawser_verbs_nic", "hawser_background", "hawser_log", "hawser_registration", "hawser_dpdk", "hawser_sodium", "Boost::headers", "fmt::fmt", "spdlog::spdlog",
                       "Threads::Threads"},
     "hawser_coll": {"hawser_api"},
+    "hawser_coll_c": {"hawser_coll", "hawser_engine"},
     "hawser_ofi": {"hawser_api", "hawser_libfabric"},
     "hawser_sim": {"hawser_api", "hawser_proto", "hawser_virtual_nics"},
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/communicator.hpp"
+#include "hawser/collectives.hpp"
 #include "tool/check/task_buffers.hpp"
 #include "tool/run/exposure.hpp"
 #include "tool/run/monitor.hpp"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/completion_router.hpp"
+#include "hawser/collectives.hpp"
 #include "hawser/engine.hpp"
 #include "tool/run/options.hpp"
 

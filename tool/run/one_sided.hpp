@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "coll/completion_router.hpp"
+#include "hawser/collectives.hpp"
 #include "tool/check/task_buffers.hpp"
 #include "tool/run/exposure.hpp"
 #include "tool/run/latencies.hpp"

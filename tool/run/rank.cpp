@@ -10,7 +10,7 @@
 #include <new>
 #include <optional>
 
-#include "coll/completion_router.hpp"
+#include "hawser/collectives.hpp"
 #include "hawser/engine.hpp"
 #include "tool/error.hpp"
 #include "tool/run/clock.hpp"

@@ -6,11 +6,10 @@
 //
 //   | 63: 1 | 62..48: route | 47..0: the route's own |        bit 63 = 0: the application's
 //
-// Threads: only one thread may use a router and all communicators on it.
-// Lifetime: make the endpoint first, then the router, then communicators; destroy them in the
-// opposite order.
+// CompletionRouter (hawser/collectives.hpp) is what its users hold.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -26,31 +25,19 @@
 
 namespace hawser::coll {
 
-class CompletionRouter {
+class Router {
  public:
-  explicit CompletionRouter(Endpoint& endpoint);
-  // If operations of communicators are still pending, waits briefly for them, then closes the
-  // endpoint, which ends them. All communicators must have been destroyed.
-  ~CompletionRouter();
-  CompletionRouter(const CompletionRouter&) = delete;
-  CompletionRouter& operator=(const CompletionRouter&) = delete;
+  explicit Router(Endpoint& endpoint);
+  ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
 
   [[nodiscard]] Endpoint& endpoint() noexcept { return endpoint_; }
 
-  // One turn: polls the endpoint once, hands out the completions, advances every communicator, and
-  // flushes what they have sent.
+  // As the calls of CompletionRouter.
   void progress();
-
-  // As progress, but if there is nothing to do it waits up to `timeout_ns` for the first
-  // completion.
   void wait(std::uint64_t timeout_ns);
-
-  // Hands out completions of the application's own operations, oldest first, and returns their
-  // number. The router keeps them until then, so there are never more than operations that the
-  // application has posted.
   std::size_t take(std::span<Completion> completions);
-
-  // True if no operation of any communicator, past or present, is outstanding.
   [[nodiscard]] bool quiet() const noexcept;
 
   // For communicators. Throws Error if there are 32767 already.
@@ -59,7 +46,11 @@ class CompletionRouter {
   void adopt(std::uint64_t mark, std::unique_ptr<Route> route);
 
   // For communicators: one of this id has ended, so the router discards what still arrives for it.
-  void discard(std::uint32_t id, bool revoked) { leftovers_.add(id, revoked); }
+  void discard(std::uint32_t id) { leftovers_.add(id); }
+
+  // For communicators: the lowest id above all that it has had.
+  [[nodiscard]] std::uint32_t next_id() const noexcept { return next_id_; }
+  void note_id(std::uint32_t id) noexcept { next_id_ = std::max(next_id_, id + 1); }
 
   // For communicators: Endpoint::send, and a note for the next flush.
   [[nodiscard]] Status send(const SendRequest& request, OperationId& operation);
@@ -85,6 +76,7 @@ class CompletionRouter {
   LookSchedule looks_;
   std::array<Completion, kBatch> batch_;
   std::deque<Completion> application_;
+  std::uint32_t next_id_ = 0;
   bool unflushed_ = false;
 };
 
