@@ -109,7 +109,7 @@ std::optional<Agreement::Disagreement> Agreement::on_arrival(const Channel& chan
 
 // `again` is no matter: the next look asks again.
 void Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running& about) {
-  const Control control = kind == Kind::query ? Control::query : Control::done;
+  const Control control = kind == Kind::answer ? Control::done : Control::query;
   const Mark mark{.kind = Mark::Kind::agreement, .index = static_cast<std::uint32_t>(kind)};
   OperationId operation = kNoOperation;
   const Status status =
@@ -121,16 +121,36 @@ void Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running
                            .owner = ChannelOwner::collectives},
                           operation);
   if (status != Status::ok) return;
-  ++(kind == Kind::query ? queries_ : answers_);
-  if (kind == Kind::answer) return;
+  ++count_of(kind);
+  if (kind != Kind::query) return;
   asked_ = about.message;
   suspect_.reset();
 }
 
-void Agreement::on_sent(const Completion& completion) noexcept {
-  if (!completion.released) return;
+void Agreement::ask_whether_alive(const Channel& channel) {
+  if (channel.ranks() == 1) return;
+  const Running about{.sequence = next_ + kFarAhead};
+  for (std::uint32_t left = std::min(channel.ranks() - 1, kMostLives - lives_); left > 0; --left) {
+    send(channel, Kind::life, next_peer(channel), about);
+  }
+}
+
+std::uint32_t& Agreement::count_of(Kind kind) noexcept {
+  switch (kind) {
+    case Kind::query: return queries_;
+    case Kind::answer: return answers_;
+    case Kind::life: break;
+  }
+  return lives_;
+}
+
+std::optional<Rank> Agreement::on_sent(const Channel& channel,
+                                       const Completion& completion) noexcept {
   const auto kind = static_cast<Kind>(Mark::unpack(completion.user_data).index);
-  --(kind == Kind::query ? queries_ : answers_);
+  if (completion.released) --count_of(kind);
+  const bool is_dead = kind == Kind::life && is_peer_failure(completion.status) &&
+                       completion.status != Status::peer_closed;
+  return is_dead ? channel.rank_of(completion.peer) : std::nullopt;
 }
 
 }  // namespace hawser::coll

@@ -50,14 +50,23 @@ class Agreement {
                                                        const Completion& completion,
                                                        std::span<const Running> running);
 
-  // A query or an answer of this rank has completed.
-  void on_sent(const Completion& completion) noexcept;
-  [[nodiscard]] std::uint32_t in_flight() const noexcept { return queries_ + answers_; }
+  // Sends to some ranks what they ignore, each time to the next ones. It fails if a rank is dead,
+  // which a receive from any rank doesn't show.
+  void ask_whether_alive(const Channel& channel);
+
+  // A message of this rank has completed. Returns the rank that it has found dead. One that has
+  // closed in order is not meant: it may have done all its work.
+  [[nodiscard]] std::optional<Rank> on_sent(const Channel& channel,
+                                            const Completion& completion) noexcept;
+  [[nodiscard]] std::uint32_t in_flight() const noexcept { return queries_ + answers_ + lives_; }
 
  private:
-  enum class Kind : std::uint8_t { query, answer };
+  enum class Kind : std::uint8_t { query, answer, life };
   // Answers in flight at once. More queries go unanswered: they come again.
   static constexpr std::uint32_t kMostAnswers = 4;
+  static constexpr std::uint32_t kMostLives = 8;
+  // No rank has started a collective that is so far ahead.
+  static constexpr std::uint32_t kFarAhead = 1u << 30;
 
   [[nodiscard]] bool is_early(std::uint32_t sequence) const noexcept;
   [[nodiscard]] bool is_wrong(const Envelope& envelope,
@@ -67,12 +76,14 @@ class Agreement {
                                                   std::span<const Running> running) const;
   [[nodiscard]] std::optional<Disagreement> ask(const Channel& channel,
                                                 std::span<const Running> running);
+  [[nodiscard]] std::uint32_t& count_of(Kind kind) noexcept;
   [[nodiscard]] PeerId next_peer(const Channel& channel) noexcept;
   void send(const Channel& channel, Kind kind, PeerId to, const Running& about);
 
   std::uint32_t next_ = 0;  // sequence
   std::uint32_t queries_ = 0;
   std::uint32_t answers_ = 0;
+  std::uint32_t lives_ = 0;
   std::uint32_t looks_ = 0;
   Rank looked_at_ = 0;
   std::uint64_t asked_ = 0;              // Running::message of the latest query

@@ -8,6 +8,14 @@
 #include "coll/reduce.hpp"
 
 namespace hawser::coll {
+
+// A rank's words to all others in a split.
+struct Communicator::SplitOffer {
+  std::uint32_t colour = 0;
+  std::uint32_t key = 0;
+  std::uint32_t id = 0;  // the lowest that none of its communicators has had
+};
+
 namespace {
 
 // One turn of `wait` blocks at most this long. A completion ends it; it waits for nothing else.
@@ -16,17 +24,14 @@ constexpr std::uint64_t kWait_ns = 100'000'000;
 // Upper bound of buffers, so that sums and products of lengths don't overflow.
 constexpr std::uint64_t kMaxBufferBytes = std::uint64_t{1} << 62;
 
-void copy(void* to, const void* from, std::uint64_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+// The places are `to_at` bytes behind `to`, and `from_at` bytes behind `from`.
+void copy(void* to, const void* from, std::uint64_t bytes, std::uint64_t to_at = 0,
+          std::uint64_t from_at = 0) {
+  if (bytes == 0) return;
+  std::byte* const target = static_cast<std::byte*>(to) + to_at;
+  const std::byte* const source = static_cast<const std::byte*>(from) + from_at;
+  if (target != source) std::memcpy(target, source, bytes);
 }
-
-// What each rank tells all others in a split.
-struct SplitOffer {
-  std::uint32_t colour = 0;
-  std::uint32_t key = 0;
-  std::uint32_t id = 0;  // the lowest that none of its communicators has had
-  Rank rank = 0;
-};
 
 // The options that decide how data is cut into messages.
 std::uint64_t digest_of(const CommunicatorOptions& options) {
@@ -45,9 +50,12 @@ std::uint64_t digest_of(std::span<const Segment> blocks) {
 bool are_blocks(std::span<const Segment> blocks, Rank ranks, std::uint64_t most,
                 std::uint64_t element_bytes) {
   return blocks.size() == ranks && std::all_of(blocks.begin(), blocks.end(), [&](const Segment& s) {
-           return s.bytes <= most && s.bytes % element_bytes == 0;
+           return s.bytes <= most && s.offset <= kMaxBufferBytes && s.bytes % element_bytes == 0 &&
+                  s.offset % element_bytes == 0;
          });
 }
+
+bool is_missing(const void* data, std::uint64_t bytes) { return data == nullptr && bytes > 0; }
 
 bool are_empty(std::span<const Segment> blocks) {
   return std::all_of(blocks.begin(), blocks.end(), [](const Segment& s) { return s.bytes == 0; });
@@ -68,8 +76,9 @@ Status skip(CommunicatorState& state, Request& request) {
 CommunicatorOptions CommunicatorOptions::within(const Tunables& tunables,
                                                 std::uint32_t communicators) {
   CommunicatorOptions options;
-  const std::uint64_t operations = tunables.max_operations / 2 / communicators;
-  const std::uint64_t messages = tunables.max_messages_per_peer / communicators;
+  const std::uint32_t count = std::max(communicators, 1u);
+  const std::uint64_t operations = tunables.max_operations / 2 / count;
+  const std::uint64_t messages = tunables.max_messages_per_peer / count;
   const auto fits = [&] {
     const std::uint64_t sends = std::uint64_t{2} * options.pipeline * options.max_active;
     return 2 * sends + 1 <= operations && sends <= messages;
@@ -91,14 +100,16 @@ Communicator::~Communicator() {
 
 Rank Communicator::rank() const noexcept { return state_->channel().rank; }
 Rank Communicator::ranks() const noexcept { return state_->channel().ranks(); }
+std::uint32_t Communicator::id() const noexcept { return state_->channel().id; }
 
 Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, DataType type,
                                 const Reduction& reduction, Request& request) {
   if (!is_possible(type, reduction)) return Status::invalid_argument;
   if (count > kMaxBufferBytes / size_of(type)) return Status::invalid_argument;
+  const std::uint64_t bytes = count * size_of(type);
+  if (is_missing(in, bytes) || is_missing(out, bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   const CommunicatorOptions& options = state_->options();
-  const std::uint64_t bytes = count * size_of(type);
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
     return skip(*state_, request);
@@ -136,6 +147,9 @@ Status Communicator::reduce(const void* in, void* out, std::uint64_t count, Data
                             const Reduction& reduction, Rank root, Request& request) {
   if (!is_possible(type, reduction) || root >= ranks()) return Status::invalid_argument;
   if (count > kMaxBufferBytes / size_of(type)) return Status::invalid_argument;
+  if (is_missing(in, count) || (root == rank() && is_missing(out, count))) {
+    return Status::invalid_argument;
+  }
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || count == 0) {
     copy(out, in, count * size_of(type));
@@ -165,6 +179,7 @@ Status Communicator::reduce_scatter(const void* in, void* out, std::uint64_t cou
                                     const Reduction& reduction, Request& request) {
   if (!is_possible(type, reduction)) return Status::invalid_argument;
   if (count > kMaxBufferBytes / size_of(type) / ranks()) return Status::invalid_argument;
+  if (is_missing(in, count) || is_missing(out, count)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || count == 0) {
     copy(out, in, count * size_of(type));
@@ -196,9 +211,11 @@ Status Communicator::reduce_scatter_v(const void* in, std::span<const Segment> b
   if (!are_blocks(blocks, ranks(), kMaxBufferBytes / ranks(), size_of(type))) {
     return Status::invalid_argument;
   }
+  if (is_missing(in, are_empty(blocks) ? 0 : 1)) return Status::invalid_argument;
+  if (is_missing(out, blocks[rank()].bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || are_empty(blocks)) {
-    copy(out, bytes_of(in) + blocks[rank()].offset, blocks[rank()].bytes);
+    copy(out, in, blocks[rank()].bytes, 0, blocks[rank()].offset);
     return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
@@ -223,6 +240,7 @@ Status Communicator::reduce_scatter_v(const void* in, std::span<const Segment> b
 
 Status Communicator::all_gather(const void* in, void* out, std::uint64_t bytes, Request& request) {
   if (bytes > kMaxBufferBytes / ranks()) return Status::invalid_argument;
+  if (is_missing(in, bytes) || is_missing(out, bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
@@ -245,9 +263,11 @@ Status Communicator::all_gather(const void* in, void* out, std::uint64_t bytes, 
 Status Communicator::all_gather_v(const void* in, void* out, std::span<const Segment> blocks,
                                   Request& request) {
   if (!are_blocks(blocks, ranks(), kMaxBufferBytes / ranks(), 1)) return Status::invalid_argument;
+  if (is_missing(in, blocks[rank()].bytes)) return Status::invalid_argument;
+  if (is_missing(out, are_empty(blocks) ? 0 : 1)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || are_empty(blocks)) {
-    copy(bytes_of(out) + blocks[rank()].offset, in, blocks[rank()].bytes);
+    copy(out, in, blocks[rank()].bytes, blocks[rank()].offset);
     return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
@@ -267,6 +287,7 @@ Status Communicator::all_gather_v(const void* in, void* out, std::span<const Seg
 
 Status Communicator::all_to_all(const void* in, void* out, std::uint64_t bytes, Request& request) {
   if (bytes > kMaxMessageBytes) return Status::invalid_argument;
+  if (is_missing(in, bytes) || is_missing(out, bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
@@ -292,12 +313,17 @@ Status Communicator::all_to_all_v(const void* in, std::span<const Segment> to, v
   if (!are_blocks(to, ranks(), kMaxMessageBytes, 1)) return Status::invalid_argument;
   if (!are_blocks(from, ranks(), kMaxMessageBytes, 1)) return Status::invalid_argument;
   if (to[rank()].bytes != from[rank()].bytes) return Status::invalid_argument;
-  if (in == out && in != nullptr) return Status::invalid_argument;
+  const bool sends = !are_empty(to);
+  const bool receives = !are_empty(from);
+  if (is_missing(in, sends ? 1 : 0) || is_missing(out, receives ? 1 : 0)) {
+    return Status::invalid_argument;
+  }
+  if (in == out && in != nullptr && (sends || receives)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   // Even if all lengths here are 0, other ranks may exchange data. Only a single rank needs no
   // plan.
   if (ranks() == 1) {
-    copy(bytes_of(out) + from[0].offset, bytes_of(in) + to[0].offset, to[0].bytes);
+    copy(out, in, to[0].bytes, from[0].offset, to[0].offset);
     return skip(*state_, request);
   }
   const CommunicatorOptions& options = state_->options();
@@ -315,6 +341,7 @@ Status Communicator::all_to_all_v(const void* in, std::span<const Segment> to, v
 
 Status Communicator::broadcast(void* data, std::uint64_t bytes, Rank root, Request& request) {
   if (bytes > kMaxBufferBytes || root >= ranks()) return Status::invalid_argument;
+  if (is_missing(data, bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) return skip(*state_, request);
   const CommunicatorOptions& options = state_->options();
@@ -334,6 +361,9 @@ Status Communicator::broadcast(void* data, std::uint64_t bytes, Rank root, Reque
 Status Communicator::gather(const void* in, void* out, std::uint64_t bytes, Rank root,
                             Request& request) {
   if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
+  if (is_missing(in, bytes) || (root == rank() && is_missing(out, bytes))) {
+    return Status::invalid_argument;
+  }
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
@@ -353,16 +383,21 @@ Status Communicator::gather(const void* in, void* out, std::uint64_t bytes, Rank
   return Status::ok;
 }
 
+// Of a gather or scatter with lengths: the root's blocks, its long buffer, and its own length.
+bool Communicator::is_right_at_root(std::span<const Segment> blocks, const void* buffer,
+                                    std::uint64_t bytes) const noexcept {
+  return are_blocks(blocks, ranks(), kMaxMessageBytes, 1) && blocks[rank()].bytes == bytes &&
+         !is_missing(buffer, are_empty(blocks) ? 0 : 1);
+}
+
 Status Communicator::gather_v(const void* in, std::uint64_t bytes, void* out,
                               std::span<const Segment> blocks, Rank root, Request& request) {
   if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
-  if (root == rank() &&
-      (!are_blocks(blocks, ranks(), kMaxMessageBytes, 1) || blocks[root].bytes != bytes)) {
-    return Status::invalid_argument;
-  }
+  if (is_missing(in, bytes)) return Status::invalid_argument;
+  if (root == rank() && !is_right_at_root(blocks, out, bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1) {
-    copy(bytes_of(out) + blocks[0].offset, in, bytes);
+    copy(out, in, bytes, blocks[0].offset);
     return skip(*state_, request);
   }
   request = state_->launch(
@@ -382,6 +417,9 @@ Status Communicator::gather_v(const void* in, std::uint64_t bytes, void* out,
 Status Communicator::scatter(const void* in, void* out, std::uint64_t bytes, Rank root,
                              Request& request) {
   if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
+  if (is_missing(out, bytes) || (root == rank() && is_missing(in, bytes))) {
+    return Status::invalid_argument;
+  }
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1 || bytes == 0) {
     copy(out, in, bytes);
@@ -404,13 +442,11 @@ Status Communicator::scatter(const void* in, void* out, std::uint64_t bytes, Ran
 Status Communicator::scatter_v(const void* in, std::span<const Segment> blocks, void* out,
                                std::uint64_t bytes, Rank root, Request& request) {
   if (bytes > kMaxMessageBytes || root >= ranks()) return Status::invalid_argument;
-  if (root == rank() &&
-      (!are_blocks(blocks, ranks(), kMaxMessageBytes, 1) || blocks[root].bytes != bytes)) {
-    return Status::invalid_argument;
-  }
+  if (is_missing(out, bytes)) return Status::invalid_argument;
+  if (root == rank() && !is_right_at_root(blocks, in, bytes)) return Status::invalid_argument;
   if (const Status status = state_->admit(); status != Status::ok) return status;
   if (ranks() == 1) {
-    copy(out, bytes_of(in) + blocks[0].offset, bytes);
+    copy(out, in, bytes, 0, blocks[0].offset);
     return skip(*state_, request);
   }
   request = state_->launch(
@@ -439,12 +475,13 @@ Status Communicator::barrier(Request& request) {
 Status Communicator::send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
                           Request& request) {
   if (bytes > kMaxMessageBytes || to >= ranks() || to == rank()) return Status::invalid_argument;
+  if (is_missing(data, bytes)) return Status::invalid_argument;
   return state_->send(data, bytes, to, tag, request);
 }
 
 Status Communicator::receive(void* data, std::uint64_t bytes, Rank from, std::uint32_t tag,
                              Request& request) {
-  if (bytes > kMaxMessageBytes) return Status::invalid_argument;
+  if (bytes > kMaxMessageBytes || is_missing(data, bytes)) return Status::invalid_argument;
   if (from != kAnyRank && (from >= ranks() || from == rank())) return Status::invalid_argument;
   return state_->receive(data, bytes, from, tag, request);
 }
@@ -465,37 +502,58 @@ Status Communicator::wait(const Request& request, Received* received) {
 
 bool Communicator::released(const Request& request) const { return state_->released(request); }
 
+// Ends with this rank's offer in the offers of all ranks.
+Status Communicator::share_offers(std::span<SplitOffer> offers, SplitOffer own) {
+  offers[rank()] = own;
+  Status status = Status::again;
+  while ((status = state_->admit()) == Status::again) router_.wait(kWait_ns);
+  if (status != Status::ok || ranks() == 1) return status;
+  const CommunicatorOptions& options = state_->options();
+  const Request request = state_->launch(
+      {.kind = CollectiveKind::split, .count = sizeof own, .options = digest_of(options)},
+      RingPlan({.collective = Collective::all_gather,
+                .rank = rank(),
+                .ranks = ranks(),
+                .count = sizeof own,
+                .in = reinterpret_cast<const std::byte*>(&offers[rank()]),
+                .out = reinterpret_cast<std::byte*>(offers.data()),
+                .chunk_bytes = options.chunk_bytes,
+                .depth = options.pipeline}));
+  return wait(request);
+}
+
 Status Communicator::split(std::uint32_t colour, std::uint32_t key,
                            std::unique_ptr<Communicator>& made) {
-  made.reset();
-  Router& router = *router_.router_;
-  auto shared = std::make_shared<std::vector<SplitOffer>>(ranks());
-  std::vector<SplitOffer>& offers = *shared;
-  SplitOffer& own = offers[rank()];
-  own = {colour, key, router.next_id(), rank()};
-  Request request;
-  Status status = Status::again;
-  while ((status = all_gather(&own, offers.data(), sizeof own, request)) == Status::again) {
-    router_.wait(kWait_ns);
+  std::unique_ptr<Communicator> child;
+  try {
+    Router& router = *router_.router_;
+    const auto offers = std::make_shared<std::vector<SplitOffer>>(ranks());
+    state_->keep(offers);  // if a wait fails or is cancelled, the engine may still write to them
+    const Status status = share_offers(*offers, {colour, key, router.next_id()});
+    if (status != Status::ok) return status;
+    state_->let_go();
+    CommunicatorConfig config{.options = state_->options()};
+    std::vector<Rank> members;
+    for (Rank one = 0; one < ranks(); ++one) {
+      config.id = std::max(config.id, (*offers)[one].id);
+      if ((*offers)[one].colour == colour) members.push_back(one);
+    }
+    router.note_id(config.id);
+    if (colour != kNoColour) {
+      std::stable_sort(members.begin(), members.end(),
+                       [&](Rank a, Rank b) { return (*offers)[a].key < (*offers)[b].key; });
+      for (const Rank one : members) {
+        if (one == rank()) config.rank = static_cast<Rank>(config.peers.size());
+        config.peers.push_back(state_->channel().peers[one]);
+      }
+      child = std::make_unique<Communicator>(router_, config);
+    }
+  } catch (...) {
+    // The others may have theirs, and would wait in it for this rank.
+    abort(rank(), Status::cancelled);
+    throw;
   }
-  if (status == Status::ok) status = wait(request);
-  if (status != Status::ok) {
-    state_->keep(std::move(shared));  // the engine may still write to it
-    return status;
-  }
-  std::uint32_t id = 0;
-  for (const SplitOffer& offer : offers) id = std::max(id, offer.id);
-  router.note_id(id);
-  if (colour == kNoColour) return Status::ok;
-  std::erase_if(offers, [colour](const SplitOffer& offer) { return offer.colour != colour; });
-  std::stable_sort(offers.begin(), offers.end(),
-                   [](const SplitOffer& a, const SplitOffer& b) { return a.key < b.key; });
-  CommunicatorConfig config{.id = id, .options = state_->options()};
-  for (const SplitOffer& offer : offers) {
-    if (offer.rank == rank()) config.rank = static_cast<Rank>(config.peers.size());
-    config.peers.push_back(state_->channel().peers[offer.rank]);
-  }
-  made = std::make_unique<Communicator>(router_, config);
+  made = std::move(child);  // `made` may own this communicator
   return Status::ok;
 }
 

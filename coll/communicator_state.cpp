@@ -23,12 +23,14 @@ void check(const CommunicatorConfig& config) {
   require(config.rank < config.peers.size(), "The own rank must be below the number of ranks.");
   require(o.chunk_bytes >= 64 && o.chunk_bytes <= 1u << 30 && o.chunk_bytes % 64 == 0,
           "chunk_bytes must be a multiple of 64 from 64 to 2^30.");
-  require(o.pipeline >= 1 && 2 * o.pipeline <= Execution::kMaxWindow, "pipeline must be 1 to 32.");
+  require(o.pipeline >= 1 && o.pipeline <= Execution::kMaxWindow / 2, "pipeline must be 1 to 32.");
   require(o.max_active >= 1 && o.max_active <= Communicator::kMaxStarted,
           "max_active must be 1 to 64.");
   require(o.small_bytes <= 1u << 20, "small_bytes must be at most 2^20.");
   std::vector<PeerId> others = config.peers;
   others.erase(others.begin() + config.rank);
+  require(std::find(others.begin(), others.end(), kAnyPeer) == others.end(),
+          "A rank of a communicator has no peer: connect to all of them first.");
   std::sort(others.begin(), others.end());
   require(std::adjacent_find(others.begin(), others.end()) == others.end(),
           "Two ranks of a communicator have the same peer.");
@@ -37,6 +39,12 @@ void check(const CommunicatorConfig& config) {
 const CommunicatorConfig& checked(const CommunicatorConfig& config) {
   check(config);
   return config;
+}
+
+// These statuses say that an operation has not failed.
+Status reason_of(Status given) {
+  const bool is_one = given != Status::ok && given != Status::again && given != Status::truncated;
+  return is_one ? given : Status::cancelled;
 }
 
 // Ring steps, exchanges and reductions to a root need 2 · pipeline slots of a chunk. Recursive
@@ -64,6 +72,7 @@ CommunicatorState::CommunicatorState(Router& router, const CommunicatorConfig& c
   for (std::uint32_t i = Communicator::kMaxStarted; i-- > 0;) free_slots_.push_back(i);
   line_.reserve(Communicator::kMaxStarted);
   running_.reserve(Communicator::kMaxStarted);
+  require(!router.knows_id(config.id), "This router has or had a communicator with this id.");
   channel_.route = router.add(*this);
   router.note_id(config.id);
 }
@@ -140,12 +149,7 @@ Status CommunicatorState::posted(Status status, Rank other, Request& request) {
     channel_.router.flush();
   } else if (status != Status::again && status != Status::invalid_argument) {
     const bool is_own = status == Status::endpoint_closed || other == kAnyRank;
-    const Rank failed = is_own ? channel_.rank : other;
-    fail({.rank = failed,
-          .status = status,
-          .text = "message with rank " + std::to_string(failed) + ": " +
-                  std::string(to_string(status))},
-         channel_.rank);
+    fail_by(is_own ? channel_.rank : other, status, "message with");
     channel_.router.flush();
   }
   return status;
@@ -189,8 +193,7 @@ void CommunicatorState::on_completion(const Completion& completion) {
   const Mark mark = Mark::unpack(completion.user_data);
   if (mark.kind == Mark::Kind::abort_send || mark.kind == Mark::Kind::listener) {
     if (const auto notice = revocation_.on_completion(mark, completion)) {
-      const bool usable = notice->status != Status::ok && notice->status != Status::again;
-      const Status status = usable ? notice->status : Status::cancelled;
+      const Status status = reason_of(notice->status);
       fail({.rank = notice->rank,
             .status = status,
             .text = "rank " + std::to_string(notice->rank) + ": " + std::string(to_string(status)) +
@@ -201,7 +204,11 @@ void CommunicatorState::on_completion(const Completion& completion) {
     }
     return;
   }
-  if (mark.kind == Mark::Kind::agreement) return agreement_.on_sent(completion);
+  if (mark.kind == Mark::Kind::agreement) {
+    const std::optional<Rank> dead = agreement_.on_sent(channel_, completion);
+    if (dead) fail_by(*dead, completion.status, "message to");
+    return;
+  }
   auto failed = mark.kind == Mark::Kind::message
                     ? messages_.on_completion(channel_, mark, completion)
                     : slots_[mark.slot].execution.on_completion(mark, completion);
@@ -218,7 +225,8 @@ void CommunicatorState::on_control(const Completion& completion) {
 
 void CommunicatorState::look() {
   if (failure_ || retired_) return;
-  if (const auto found = agreement_.look(channel_, running())) fail(*found);
+  if (const auto found = agreement_.look(channel_, running())) return fail(*found);
+  if (messages_.awaits_any()) agreement_.ask_whether_alive(channel_);
 }
 
 std::span<const Agreement::Running> CommunicatorState::running() {
@@ -309,8 +317,17 @@ void CommunicatorState::fail(const Agreement::Disagreement& found) {
        channel_.rank);
 }
 
+void CommunicatorState::fail_by(Rank failed, Status status, const char* what) {
+  fail({.rank = failed,
+        .status = status,
+        .text = std::string(what) + " rank " + std::to_string(failed) + ": " +
+                std::string(to_string(status))},
+       channel_.rank);
+}
+
 void CommunicatorState::abort(Rank failed, Status reason) {
-  if (reason == Status::ok || reason == Status::again) reason = Status::cancelled;
+  reason = reason_of(reason);
+  if (failed >= channel_.ranks()) failed = channel_.rank;
   fail({.rank = failed,
         .status = reason,
         .text = "rank " + std::to_string(failed) + ": " + std::string(to_string(reason)) +

@@ -44,8 +44,10 @@ class CommunicatorState final : public Route {
   [[nodiscard]] bool released(const Request& request) const noexcept;
   [[nodiscard]] bool idle() const noexcept;
   void abort(Rank failed, Status reason);
-  // Keeps buffers of a collective that has failed, until no operation refers to them.
-  void keep(std::shared_ptr<void> buffers) { kept_ = std::move(buffers); }
+  // Keeps buffers of a collective until it has ended well; otherwise until no operation can refer
+  // to them.
+  void keep(std::shared_ptr<void> buffers) { kept_.push_back(std::move(buffers)); }
+  void let_go() { kept_.pop_back(); }
 
   [[nodiscard]] const CommunicatorOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Channel& channel() const noexcept { return channel_; }
@@ -56,6 +58,7 @@ class CommunicatorState final : public Route {
   void look() override;
   [[nodiscard]] bool busy() const noexcept override { return busy_; }
   [[nodiscard]] bool held_back() const noexcept override;
+  [[nodiscard]] std::uint32_t id() const noexcept override { return channel_.id; }
   [[nodiscard]] std::uint64_t in_flight() const noexcept override;
   void retire() override;
 
@@ -74,6 +77,8 @@ class CommunicatorState final : public Route {
   void begin_first();
   [[nodiscard]] bool retire_finished();
   void fail(Failure failure, Rank reporter);
+  // An operation with rank `failed` has ended with this status.
+  void fail_by(Rank failed, Status status, const char* what);
   void fail(const Agreement::Disagreement& found);
   [[nodiscard]] std::span<const Agreement::Running> running();
   [[nodiscard]] Status posted(Status status, Rank other, Request& request);
@@ -84,7 +89,7 @@ class CommunicatorState final : public Route {
   Channel channel_;
   std::uint64_t block_bytes_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
-  std::shared_ptr<void> kept_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;

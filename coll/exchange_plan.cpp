@@ -60,10 +60,10 @@ Outgoing ExchangePlan::send(std::uint64_t index) const noexcept {
   Outgoing outgoing;
   outgoing.peer = partner(index);
   const Segment segment = part(block_to(outgoing.peer), index);
-  outgoing.data = a_.in + segment.offset;
   outgoing.bytes = segment.bytes;
   outgoing.number = index % pieces_;
   outgoing.skip = outgoing.peer == a_.rank || segment.bytes == 0;
+  if (!outgoing.skip) outgoing.data = a_.in + segment.offset;
   // If lengths differ, only the receiver knows how many other messages it awaits, and its own hint
   // says so.
   if (a_.to.empty()) outgoing.hint = hint();
@@ -79,7 +79,7 @@ Incoming ExchangePlan::receive(std::uint64_t index) const noexcept {
   incoming.skip = incoming.peer == a_.rank || segment.bytes == 0;
   incoming.hint = hint();
   if (!in_place()) {
-    incoming.data = a_.out + segment.offset;
+    if (!incoming.skip) incoming.data = a_.out + segment.offset;
     return incoming;
   }
   incoming.data = slot(index);

@@ -18,6 +18,7 @@ const char* name_of(CollectiveKind kind) {
     case CollectiveKind::gather: return "gather";
     case CollectiveKind::scatter: return "scatter";
     case CollectiveKind::barrier: return "barrier";
+    case CollectiveKind::split: return "split";
   }
   return "collective";
 }

@@ -79,6 +79,7 @@ enum class CollectiveKind : std::uint8_t {
   gather,
   scatter,
   barrier,
+  split,
 };
 
 // FNV-1a over words.

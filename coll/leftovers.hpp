@@ -11,6 +11,7 @@
 // messages between two ranks that nobody has received.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -32,6 +33,9 @@ class Leftovers final : public Route {
 
   // A communicator of this id was destroyed.
   void add(std::uint32_t id);
+  [[nodiscard]] bool has(std::uint32_t id) const noexcept {
+    return std::find(ids_.begin(), ids_.end(), id) != ids_.end();
+  }
 
   void on_completion(const Completion&) override { --in_flight_; }
   void advance() override {}

@@ -35,6 +35,7 @@ Status Messages::posted(std::uint32_t index, Status status, OperationId operatio
   }
   place.state = State::posted;
   place.in_flight = true;
+  if (place.other == kAnyRank) ++wildcards_;
   place.operation = operation;
   ++in_flight_;
   name = {index, place.generation};
@@ -88,7 +89,10 @@ std::optional<Failure> Messages::on_completion(const Channel& channel, const Mar
   place.state = State::ended;
   place.status = completion.status;
   if (place.is_receive) {
-    if (const auto from = channel.rank_of(completion.peer)) place.other = *from;
+    if (place.other == kAnyRank) {
+      --wildcards_;
+      place.other = channel.rank_of(completion.peer).value_or(kAnyRank);
+    }
     place.received = {place.other, completion.bytes};
     if (completion.status == Status::truncated) return std::nullopt;
   }
@@ -114,7 +118,7 @@ Status Messages::test(const Request& name, Received* received) {
   const Status status = place->status;
   const bool has_data = status == Status::ok || status == Status::truncated;
   if (received != nullptr && place->is_receive && has_data) *received = place->received;
-  if (!place->in_flight) give_back(name.slot);
+  if (has_data && !place->in_flight) give_back(name.slot);
   return status;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between two ranks, which the caller sends and receives himself.
 //
-// Each has a place: free -> posted -> ended -> free. It is posted until its operation's last
-// completion, and ended until the caller has been told. No place is made beyond the most that were
-// in use at once.
+// Each has a place: free -> posted -> ended -> free. It has ended with its operation's first
+// completion, and is free when the caller has been told. One that has failed keeps its place, as
+// the communicator is revoked. No place is made beyond the most that were in use at once.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,8 @@ class Messages {
   void cancel(const Channel& channel);
 
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
+  // Whether a receive from any rank is posted.
+  [[nodiscard]] bool awaits_any() const noexcept { return wildcards_ > 0; }
 
  private:
   enum class State : std::uint8_t { free, posted, ended };
@@ -66,6 +68,7 @@ class Messages {
   std::vector<Place> places_;
   std::vector<std::uint32_t> free_;
   std::uint32_t in_flight_ = 0;
+  std::uint32_t wildcards_ = 0;
 };
 
 }  // namespace hawser::coll

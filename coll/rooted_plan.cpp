@@ -20,9 +20,10 @@ Segment RootedPlan::block_of(Rank rank) const noexcept {
 void RootedPlan::begin(std::byte*) noexcept {
   if (!is_root()) return;
   const Segment own = block_of(a_.rank);
+  if (own.bytes == 0) return;
   const std::byte* from = a_.to_root ? a_.in : a_.in + own.offset;
   std::byte* to = a_.to_root ? a_.out + own.offset : a_.out;
-  if (from != to && own.bytes > 0) std::memcpy(to, from, own.bytes);
+  if (from != to) std::memcpy(to, from, own.bytes);
 }
 
 std::uint64_t RootedPlan::fill(Transfer& transfer, std::uint64_t index) const noexcept {
@@ -42,13 +43,15 @@ std::uint64_t RootedPlan::fill(Transfer& transfer, std::uint64_t index) const no
 
 Outgoing RootedPlan::send(std::uint64_t index) const noexcept {
   Outgoing outgoing;
-  outgoing.data = a_.in + fill(outgoing, index);
+  const std::uint64_t offset = fill(outgoing, index);
+  if (!outgoing.skip) outgoing.data = a_.in + offset;
   return outgoing;
 }
 
 Incoming RootedPlan::receive(std::uint64_t index) const noexcept {
   Incoming incoming;
-  incoming.data = a_.out + fill(incoming, index);
+  const std::uint64_t offset = fill(incoming, index);
+  if (!incoming.skip) incoming.data = a_.out + offset;
   return incoming;
 }
 

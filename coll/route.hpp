@@ -24,6 +24,9 @@ class Route {
   [[nodiscard]] virtual bool held_back() const noexcept = 0;
   // The number of operations whose last completion is outstanding.
   [[nodiscard]] virtual std::uint64_t in_flight() const noexcept = 0;
+  // The id of the communicator; kNoId: it is none.
+  static constexpr std::uint32_t kNoId = ~0u;
+  [[nodiscard]] virtual std::uint32_t id() const noexcept { return kNoId; }
   // The owner has gone: posts nothing more, and cancels what can be cancelled.
   virtual void retire() = 0;
 };

@@ -55,6 +55,13 @@ void Router::adopt(std::uint64_t mark, std::unique_ptr<Route> route) {
   flush();
 }
 
+bool Router::knows_id(std::uint32_t id) const noexcept {
+  return leftovers_.has(id) ||
+         std::any_of(entries_.begin(), entries_.end(), [id](const Entry& one) {
+           return one.route != nullptr && one.route->id() == id;
+         });
+}
+
 Status Router::send(const SendRequest& request, OperationId& operation) {
   const Status status = endpoint_.send(request, operation);
   unflushed_ = unflushed_ || status == Status::ok;

@@ -51,6 +51,8 @@ class Router {
   // For communicators: the lowest id above all that it has had.
   [[nodiscard]] std::uint32_t next_id() const noexcept { return next_id_; }
   void note_id(std::uint32_t id) noexcept { next_id_ = std::max(next_id_, id + 1); }
+  // Whether a communicator with this id is there, or one was destroyed lately.
+  [[nodiscard]] bool knows_id(std::uint32_t id) const noexcept;
 
   // For communicators: Endpoint::send, and a note for the next flush.
   [[nodiscard]] Status send(const SendRequest& request, OperationId& operation);

@@ -64,6 +64,8 @@ static_assert(sizeof(Segment) == sizeof(hawser_coll_segment) &&
               offsetof(Segment, bytes) == offsetof(hawser_coll_segment, bytes));
 static_assert(std::is_same_v<hawser_coll_type, std::underlying_type_t<DataType>>);
 
+constexpr std::uint32_t kMostRanks = 65536;  // an endpoint has no more peers
+
 std::span<const Segment> segments(const hawser_coll_segment* given,
                                   const hawser_coll_communicator& of) {
   if (given == nullptr) return {};
@@ -91,7 +93,8 @@ template <class Start>
 hawser_status start(hawser_coll_request* request, Start&& call) {
   Request made;
   const Status status = call(made);
-  if (status == Status::ok) *request = {made.slot, made.generation};
+  // In C++ the slot of no request is the greatest number, and in C it is 0.
+  if (status == Status::ok) *request = {made.slot + 1, made.generation};
   return code(status);
 }
 
@@ -105,14 +108,14 @@ hawser_status start_reduction(const hawser_coll_reduction* reduction, hawser_col
   return start(request, [&](Request& named) { return call(made, named); });
 }
 
-Request request_of(const hawser_coll_request& given) { return {given.slot, given.generation}; }
+Request request_of(const hawser_coll_request& given) { return {given.slot - 1, given.generation}; }
 
 template <class Ask>
 hawser_status ask(hawser_coll_received* received, Ask&& call) {
-  hawser::coll::Received found;
+  if (received == nullptr) return code(call(nullptr));
+  hawser::coll::Received found{received->from, received->bytes};
   const Status status = call(&found);
-  const bool has_data = status == Status::ok || status == Status::truncated;
-  if (received != nullptr && has_data) *received = {found.bytes, found.from, 0};
+  *received = {found.bytes, found.from, 0};
   return code(status);
 }
 
@@ -174,8 +177,12 @@ hawser_status hawser_coll_create(hawser_coll_router* router, const hawser_coll_c
                                  hawser_coll_communicator** communicator, char* error,
                                  size_t error_bytes) {
   hawser_coll_config taken;
-  if (config == nullptr || !take(config, taken) || (taken.peers == nullptr && taken.ranks > 0)) {
+  if (config == nullptr || !take(config, taken)) {
     copy_text("The configuration is missing, or of a later version", error, error_bytes);
+    return HAWSER_INVALID_ARGUMENT;
+  }
+  if (taken.peers == nullptr || taken.ranks > kMostRanks) {
+    copy_text("The peers are missing, or more than 65536", error, error_bytes);
     return HAWSER_INVALID_ARGUMENT;
   }
   return guarded(error, error_bytes, [&] {
@@ -187,6 +194,7 @@ hawser_status hawser_coll_create(hawser_coll_router* router, const hawser_coll_c
     set_if(taken.pipeline, made.options.pipeline);
     set_if(taken.max_active, made.options.max_active);
     set_if(taken.small_bytes, made.options.small_bytes);
+    if (taken.small_bytes == UINT32_MAX) made.options.small_bytes = 0;
     auto handle = std::make_unique<hawser_coll_communicator>();
     handle->communicator = std::make_unique<hawser::coll::Communicator>(router->router, made);
     *communicator = handle.release();
@@ -198,6 +206,10 @@ void hawser_coll_destroy(hawser_coll_communicator* communicator) { delete commun
 
 hawser_coll_rank hawser_coll_rank_of(const hawser_coll_communicator* communicator) {
   return communicator->communicator->rank();
+}
+
+uint32_t hawser_coll_id(const hawser_coll_communicator* communicator) {
+  return communicator->communicator->id();
 }
 
 uint32_t hawser_coll_ranks(const hawser_coll_communicator* communicator) {
@@ -367,11 +379,10 @@ int hawser_coll_released(const hawser_coll_communicator* communicator,
 hawser_status hawser_coll_split(hawser_coll_communicator* communicator, uint32_t colour,
                                 uint32_t key, hawser_coll_communicator** made, char* error,
                                 size_t error_bytes) {
-  *made = nullptr;
   return guarded(error, error_bytes, [&] {
     auto handle = std::make_unique<hawser_coll_communicator>();
     const Status status = communicator->communicator->split(colour, key, handle->communicator);
-    if (status == Status::ok && handle->communicator != nullptr) *made = handle.release();
+    if (status == Status::ok) *made = handle->communicator != nullptr ? handle.release() : nullptr;
     return code(status);
   });
 }

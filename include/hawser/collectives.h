@@ -74,6 +74,7 @@ typedef struct hawser_coll_segment {
   uint64_t bytes;
 } hawser_coll_segment;
 
+/* All 0: none. It counts as complete. */
 typedef struct hawser_coll_request {
   uint32_t slot;
   uint32_t generation;
@@ -85,7 +86,7 @@ typedef struct hawser_coll_received {
   uint32_t reserved; /* 0 */
 } hawser_coll_received;
 
-/* Options of 0 have their defaults. */
+/* Options of 0 have their defaults. A small_bytes of UINT32_MAX is the 0 of C++. */
 typedef struct hawser_coll_config {
   size_t struct_size;
   const hawser_peer* peers; /* by rank; read in the call */
@@ -118,6 +119,7 @@ hawser_status hawser_coll_create(hawser_coll_router* router, const hawser_coll_c
 void hawser_coll_destroy(hawser_coll_communicator* communicator); /* NULL: nothing */
 hawser_coll_rank hawser_coll_rank_of(const hawser_coll_communicator* communicator);
 uint32_t hawser_coll_ranks(const hawser_coll_communicator* communicator);
+uint32_t hawser_coll_id(const hawser_coll_communicator* communicator);
 
 hawser_status hawser_coll_all_reduce(hawser_coll_communicator* communicator, const void* in,
                                      void* out, uint64_t count, hawser_coll_type type,
@@ -176,14 +178,14 @@ hawser_status hawser_coll_receive(hawser_coll_communicator* communicator, void* 
                                   hawser_coll_request* request);
 
 void hawser_coll_progress(hawser_coll_communicator* communicator);
-/* `received` may be NULL. */
+/* `received` may be NULL. It is set by the end of a receive alone. */
 hawser_status hawser_coll_test(hawser_coll_communicator* communicator, hawser_coll_request request,
                                hawser_coll_received* received);
 hawser_status hawser_coll_wait(hawser_coll_communicator* communicator, hawser_coll_request request,
                                hawser_coll_received* received);
 int hawser_coll_released(const hawser_coll_communicator* communicator, hawser_coll_request request);
 
-/* `made` is set to NULL at ranks of HAWSER_COLL_NO_COLOUR, and with any other status than ok. */
+/* `made` is NULL at ranks of HAWSER_COLL_NO_COLOUR. */
 hawser_status hawser_coll_split(hawser_coll_communicator* communicator, uint32_t colour,
                                 uint32_t key, hawser_coll_communicator** made, char* error,
                                 size_t error_bytes);

@@ -4,8 +4,9 @@
 //   hawser::coll::CompletionRouter router(*endpoint);
 //   hawser::coll::Communicator world(router, {.id = 1, .rank = rank, .peers = peers});
 //   hawser::coll::Request request;
-//   world.all_reduce(in, out, count, DataType::f32, ReduceOp::sum, request);
-//   if (world.wait(request) != hawser::Status::ok) report(world.failure()->text);
+//   Status status = world.all_reduce(in, out, count, DataType::f32, ReduceOp::sum, request);
+//   if (status == Status::ok) status = world.wait(request);
+//   if (status != Status::ok && world.failure() != nullptr) report(world.failure()->text);
 //
 // All ranks make a communicator with the same id, ranks and options, and start the same collectives
 // in the same order. Several collectives may be in flight. A start does not block: it posts what it
@@ -22,6 +23,9 @@
 //
 // Errors. Constructors throw hawser::Error. After that calls return a Status, and allocate nothing
 // but a failure's text. Only `split` does both.
+//
+// Threads that make progress must compute floats as C++ does: with subnormals, and rounding to
+// nearest. Otherwise ranks may get different bits.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +63,8 @@ inline constexpr std::size_t kDataTypes = 10;
 }
 
 // Integers wrap. Floats narrower than f32 are computed in f32, and rounded to nearest even after
-// each step. If an operand of min or max is NaN, the result is one of the two operands.
+// each step. If an operand of min or max is NaN, the result is one of the two operands. The sum
+// behind an average is of the element's type: it may overflow where the average would not.
 enum class ReduceOp : std::uint8_t {
   sum,
   prod,
@@ -85,8 +90,9 @@ inline constexpr std::size_t kReduceOps = 9;
 using ReduceFunction = void (*)(void* context, void* out, const void* left, const void* right,
                                 std::uint64_t count, DataType type);
 
-// What a reduction computes: an operation, or a function of the caller's. A function must be
-// associative and commutative but for rounding, and all ranks must give the same.
+// A reduction computes an operation, or a function of the caller's. A function must be associative
+// and commutative but for rounding, and all ranks must give the same. It and its context must live
+// until the request is released.
 struct Reduction {
   // NOLINTNEXTLINE(google-explicit-constructor): an operation is a reduction.
   constexpr Reduction(ReduceOp operation) noexcept : op(operation) {}
@@ -165,20 +171,22 @@ struct CommunicatorOptions {
 };
 
 struct CommunicatorConfig {
-  // Below 2^22. Unique among the communicators that share an endpoint, former ones included.
+  // Below 2^22. Unique among the communicators that share an endpoint, former ones included, and
+  // those that `split` has made. A split takes an id above all that its ranks have had.
   std::uint32_t id = 0;
   Rank rank = 0;                // of this endpoint
   std::vector<PeerId> peers{};  // by rank, all different; the own entry is not used
   CommunicatorOptions options{};
 };
 
-// Names a started collective or message. Copyable. A default one counts as complete.
+// Names a started collective or message of one communicator. Copyable. A default one counts as
+// complete.
 struct Request {
   std::uint32_t slot = ~0u;
   std::uint32_t generation = 0;
 };
 
-// What a receive got.
+// The message that a receive got.
 struct Received {
   Rank from = 0;
   std::uint64_t bytes = 0;  // placed in the buffer
@@ -195,23 +203,28 @@ class Communicator {
   // For `split`: the caller is in none of the new communicators.
   static constexpr std::uint32_t kNoColour = ~0u;
 
-  // Throws Error if the configuration is out of range.
+  // Throws Error if the configuration is out of range, or if the router has a communicator with
+  // this id, or had one lately.
   Communicator(CompletionRouter& router, const CommunicatorConfig& config);
   // May be called at any time. The router takes over what is still in flight (see its destructor).
+  // If a collective has not ended or a message is posted, the communicator is revoked.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   [[nodiscard]] Rank rank() const noexcept;
   [[nodiscard]] Rank ranks() const noexcept;
+  [[nodiscard]] std::uint32_t id() const noexcept;
 
   // ---- collectives
-  // Buffers must be aligned to their elements' size, and may be null if their length is 0. n is the
-  // number of ranks. Arrays of n segments must live as long as the buffers are in use. All starts
-  // return
+  // Buffers must be aligned to their elements' size, and may be null if their length is 0. A buffer
+  // has at most 2^62 bytes, and a block that goes straight from rank to rank at most 2^40 - 1. n is
+  // the number of ranks. Arrays of n segments must live as long as the buffers are in use, and
+  // segments of an output must not overlap. All starts return
   //   `ok`: `request` is set.
   //   `again`: kMaxStarted are running; make progress, then call again.
-  //   `invalid_argument`: an argument is out of range.
+  //   `invalid_argument`: an argument is out of range, or failure() is not null: ranks have started
+  //     different collectives.
   //   Any other status: the communicator is revoked, and failure() says why.
 
   // out[i] = in[i] of rank 0 op ... op in[i] of rank n - 1. In place: out = in.
@@ -224,8 +237,8 @@ class Communicator {
   // that block.
   [[nodiscard]] Status reduce_scatter(const void* in, void* out, std::uint64_t count, DataType type,
                                       const Reduction& reduction, Request& request);
-  // The same with any lengths: block i of `in` is blocks[i], of whole elements, the same at all
-  // ranks. In place: out = the own block.
+  // The same with any lengths: block i of `in` is blocks[i], which begins and ends with an element.
+  // The lengths are the same at all ranks. In place: out = the own block.
   [[nodiscard]] Status reduce_scatter_v(const void* in, std::span<const Segment> blocks, void* out,
                                         DataType type, const Reduction& reduction,
                                         Request& request);
@@ -239,7 +252,7 @@ class Communicator {
   // ranks or at none.
   [[nodiscard]] Status all_to_all(const void* in, void* out, std::uint64_t bytes, Request& request);
   // The same with any lengths: to[i].bytes here equals from[rank].bytes at rank i. Never in place,
-  // because a received block may be longer than the sent one.
+  // because a received block may be longer than the sent one, unless nothing moves here.
   [[nodiscard]] Status all_to_all_v(const void* in, std::span<const Segment> to, void* out,
                                     std::span<const Segment> from, Request& request);
   [[nodiscard]] Status broadcast(void* data, std::uint64_t bytes, Rank root, Request& request);
@@ -264,13 +277,16 @@ class Communicator {
   // ---- messages between two ranks
   // They don't count in the order of collectives. Messages of one rank with one tag match in the
   // order in which it sent them. A request keeps one of kMaxMessages places until `test` or `wait`
-  // has told its end. Statuses as above, and
+  // has told its end. Posted messages are operations of the application: leave the collectives
+  // their room in max_operations and max_messages_per_peer. Statuses as above, and
   //   `again`: all places are in use, or the endpoint takes no more operations now.
 
-  // Complete when all bytes are in the receiver's memory. The own rank is an invalid argument.
+  // Complete when all bytes are in the receiver's memory. The own rank is an invalid argument, here
+  // and in `receive`.
   [[nodiscard]] Status send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
                             Request& request);
-  // `from` may be kAnyRank. If the message is longer than `bytes`, its end is `truncated`.
+  // `from` may be kAnyRank: such a receive does not end when ranks close their endpoints in order.
+  // If the message is longer than `bytes`, its end is `truncated`. A receive can't be taken back.
   [[nodiscard]] Status receive(void* data, std::uint64_t bytes, Rank from, std::uint32_t tag,
                                Request& request);
 
@@ -281,7 +297,8 @@ class Communicator {
   // Tests a request, without making progress.
   //   `again`: it is running.
   //   `ok`: the result is in place, and the caller owns the buffers again.
-  //   `truncated`: a received message was longer than its buffer, which has its first bytes.
+  //   `truncated`: a received message was longer than its buffer, which has its first bytes. It is
+  //     told once, and `ok` later.
   //   Any other status: the communicator is revoked.
   // `received`, if not null, is set with the end of a receive, unless it failed.
   [[nodiscard]] Status test(const Request& request, Received* received = nullptr);
@@ -297,26 +314,33 @@ class Communicator {
   // ---- communicators of some of the ranks
   // All ranks call it, in the order of collectives, and it blocks until they have. Ranks with the
   // same colour become a communicator with the same options, in the order of their keys, then of
-  // their ranks. `made` stays null at ranks of kNoColour.
+  // their ranks. `made` is set last: null at ranks of kNoColour, and unchanged with any other
+  // status than ok.
   //   `ok`, or the status with which this communicator was revoked.
-  // Throws Error if no id below 2^22 is left.
+  // Throws Error if no id below 2^22 is left, or std::bad_alloc; this communicator is then revoked.
   [[nodiscard]] Status split(std::uint32_t colour, std::uint32_t key,
                              std::unique_ptr<Communicator>& made);
 
   // ---- failure
-  // Revokes the communicator at all members: rank `failed` has failed, for `reason` (other than ok
-  // and again). For callers that know better than the endpoint, or that want to stop. No effect if
-  // it is revoked already.
+  // Revokes the communicator at all members: rank `failed`, which is below ranks(), has failed, for
+  // `reason`. Where ok, again or truncated is given, `cancelled` is taken. For callers that know
+  // better than the endpoint, or that want to stop. No effect if it is revoked already.
   void abort(Rank failed, Status reason);
 
   // Null while the communicator works. Never changes once it is set.
   [[nodiscard]] const Failure* failure() const noexcept;
 
-  // True if no collective has operations in flight and all neighbours have been told of a failure.
+  // True if no collective or message is in flight and all neighbours have been told of a failure.
   // Only receives for control messages are left then, and perhaps a query.
   [[nodiscard]] bool idle() const noexcept;
 
  private:
+  struct SplitOffer;
+
+  [[nodiscard]] bool is_right_at_root(std::span<const Segment> blocks, const void* buffer,
+                                      std::uint64_t bytes) const noexcept;
+  [[nodiscard]] Status share_offers(std::span<SplitOffer> offers, SplitOffer own);
+
   CompletionRouter& router_;
   std::unique_ptr<CommunicatorState> state_;
 };

@@ -123,7 +123,7 @@ TEST_CASE("agreement: a rank that is done and still awaited disagrees") {
   CHECK(query.tag == coll::control_tag(kId, Control::query, 0));
   CHECK(query.immediate == kMine);
   CHECK(member.agreement.in_flight() == 1);
-  member.agreement.on_sent({.user_data = query.user_data});
+  CHECK_FALSE(member.agreement.on_sent(member.channel, {.user_data = query.user_data}));
   CHECK(member.agreement.in_flight() == 0);
 
   const Completion done = member.control(1, Control::done, 0, kMine);

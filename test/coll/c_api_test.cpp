@@ -240,6 +240,12 @@ TEST_CASE("collectives in C: messages, and completions of the application") {
   CHECK(hawser_coll_router_take(trio.routers[0], &none, 1) == 0);
   CHECK(hawser_coll_rank_of(trio.all[2]) == 2);
   CHECK(hawser_coll_ranks(trio.all[2]) == kRanks);
+  CHECK(hawser_coll_id(trio.all[2]) == 9);
+  // A request of 0 names nothing, whatever runs.
+  REQUIRE(hawser_coll_barrier(trio.all[0], &send) == HAWSER_OK);
+  CHECK(hawser_coll_test(trio.all[0], {0, 0}, &received) == HAWSER_OK);
+  CHECK(received.bytes == sizeof text);
+  CHECK(hawser_coll_test(trio.all[0], send, &received) == HAWSER_AGAIN);
 }
 
 TEST_CASE("collectives in C: arguments and configurations that are refused, with words") {
@@ -272,6 +278,10 @@ TEST_CASE("collectives in C: arguments and configurations that are refused, with
   };
   hawser_coll_config config = Trio::config_of(0, peers.data());
   CHECK(create(nullptr) == HAWSER_INVALID_ARGUMENT);
+  config.ranks = UINT32_MAX;
+  CHECK(create(&config) == HAWSER_INVALID_ARGUMENT);
+  CHECK(std::string(why.data()).find("65536") != std::string::npos);
+  config.ranks = kRanks;
   config.struct_size = 4;
   CHECK(create(&config) == HAWSER_INVALID_ARGUMENT);
   CHECK(std::string(why.data()).find("configuration") != std::string::npos);

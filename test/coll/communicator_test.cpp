@@ -188,11 +188,73 @@ TEST_CASE("communicator: refuses arguments out of range and goes on") {
         Status::invalid_argument);
   CHECK(one.reduce(&byte, &byte, ~std::uint64_t{0}, DataType::f32, ReduceOp::sum, 0, request) ==
         Status::invalid_argument);
+  segments[0].bytes = 1;
   CHECK(one.all_to_all_v(&byte, segments, &byte, segments, request) == Status::invalid_argument);
+  segments[0].bytes = 0;
   CHECK(one.all_to_all_v(&byte, std::span(segments).first(2), nullptr, segments, request) ==
         Status::invalid_argument);
   CHECK(one.failure() == nullptr);
   run(world, job, random);
+}
+
+TEST_CASE("communicator: buffers that are missing and blocks that are wrong are refused") {
+  World world(3, {});
+  Communicator& one = *world.communicators[0];
+  Request request;
+  std::array<std::byte, 32> some{};
+  void* const out = some.data();
+  const ReduceOp sum = ReduceOp::sum;
+  const DataType type = DataType::f32;
+  const std::array<coll::Segment, 3> blocks{{{0, 4}, {4, 4}, {8, 4}}};
+  const std::array<coll::Segment, 2> few{{{0, 4}, {4, 4}}};
+  const std::array<coll::Segment, 3> odd{{{0, 4}, {4, 3}, {8, 4}}};
+  const std::array<coll::Segment, 3> askew{{{0, 4}, {5, 4}, {12, 4}}};
+  const std::array<coll::Segment, 3> far{{{0, 4}, {~std::uint64_t{0} - 3, 4}, {12, 4}}};
+  const Status refused[] = {
+      one.all_reduce(nullptr, out, 1, type, sum, request),
+      one.all_reduce(out, nullptr, 1, type, sum, request),
+      one.all_reduce(out, out, 1, type, ReduceOp::bit_and, request),
+      one.all_reduce(out, out, 1, type, {nullptr, nullptr}, request),
+      one.all_reduce(out, out, 1, static_cast<DataType>(coll::kDataTypes), sum, request),
+      one.reduce(nullptr, out, 1, type, sum, 1, request),
+      one.reduce(out, nullptr, 1, type, sum, 0, request),
+      one.reduce_scatter(nullptr, out, 1, type, sum, request),
+      one.reduce_scatter(out, nullptr, 1, type, sum, request),
+      one.reduce_scatter_v(nullptr, blocks, out, type, sum, request),
+      one.reduce_scatter_v(out, blocks, nullptr, type, sum, request),
+      one.reduce_scatter_v(out, few, out, type, sum, request),
+      one.reduce_scatter_v(out, odd, out, type, sum, request),
+      one.reduce_scatter_v(out, askew, out, type, sum, request),
+      one.reduce_scatter_v(out, far, out, type, sum, request),
+      one.all_gather(nullptr, out, 1, request),
+      one.all_gather(out, nullptr, 1, request),
+      one.all_gather_v(nullptr, out, blocks, request),
+      one.all_gather_v(out, nullptr, blocks, request),
+      one.all_gather_v(out, out, few, request),
+      one.all_to_all(nullptr, out, 1, request),
+      one.all_to_all(out, nullptr, 1, request),
+      one.all_to_all_v(nullptr, blocks, out, blocks, request),
+      one.all_to_all_v(out, blocks, nullptr, blocks, request),
+      one.broadcast(nullptr, 1, 0, request),
+      one.gather(nullptr, out, 1, 1, request),
+      one.gather(out, nullptr, 1, 0, request),
+      one.gather_v(nullptr, 4, out, blocks, 0, request),
+      one.gather_v(out, 4, nullptr, blocks, 0, request),
+      one.gather_v(out, 3, out, blocks, 0, request),
+      one.gather_v(out, 4, out, few, 0, request),
+      one.gather_v(out, 4, out, {}, 3, request),
+      one.scatter(nullptr, out, 1, 0, request),
+      one.scatter(out, nullptr, 1, 1, request),
+      one.scatter_v(nullptr, blocks, out, 4, 0, request),
+      one.scatter_v(out, blocks, nullptr, 4, 0, request),
+      one.scatter_v(out, blocks, out, 5, 0, request),
+  };
+  for (std::size_t i = 0; i < std::size(refused); ++i) {
+    INFO(i);
+    CHECK(refused[i] == Status::invalid_argument);
+  }
+  CHECK(one.failure() == nullptr);
+  CHECK(one.idle());
 }
 
 TEST_CASE("communicator: a configuration out of range is an error in words") {
@@ -213,6 +275,8 @@ TEST_CASE("communicator: a configuration out of range is an error in words") {
   refused([](auto& config) { config.options.chunk_bytes = 100; });
   refused([](auto& config) { config.options.pipeline = 0; });
   refused([](auto& config) { config.options.pipeline = 33; });
+  refused([](auto& config) { config.options.pipeline = 0x80000001; });
+  refused([](auto& config) { config.peers[1] = kAnyPeer; });
   refused([](auto& config) { config.options.max_active = 0; });
   refused([](auto& config) { config.options.small_bytes = (1 << 20) + 1; });
   CHECK_NOTHROW(Communicator(router, good));
@@ -231,7 +295,7 @@ TEST_CASE("communicator: options within an endpoint's limits need no more than i
     CHECK(communicators * (2 * sends + 1) <= tunables.max_operations);
     if (communicators == 1) CHECK(sends <= tunables.max_messages_per_peer);
   }
-  const CommunicatorOptions defaults = CommunicatorOptions::within({});
+  const CommunicatorOptions defaults = CommunicatorOptions::within({}, 0);  // as 1
   CHECK(defaults.pipeline == CommunicatorOptions{}.pipeline);
   CHECK(defaults.max_active == CommunicatorOptions{}.max_active);
 }

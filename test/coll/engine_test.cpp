@@ -359,5 +359,41 @@ TEST_CASE("engine: a split ends when a rank gives up") {
   for (const Status status : seen) CHECK(status == Status::cancelled);
 }
 
+TEST_CASE("engine: a split that failed may be tried again, in vain, and leaves its memory alone") {
+  EngineWorld world({.ranks = 3});
+  std::vector<Status> seen(3, Status::again);
+  bool is_made = false;
+  run_each(world, [&](std::uint32_t rank) {
+    if (rank == 2) world.communicators[rank]->abort(rank, Status::cancelled);
+    if (rank != 0) return;
+    std::unique_ptr<coll::Communicator> made;
+    for (Status& status : seen) status = world.communicators[rank]->split(0, 0, made);
+    is_made = made != nullptr;
+  });
+  for (const Status status : seen) CHECK(status == Status::cancelled);
+  CHECK_FALSE(is_made);
+}
+
+TEST_CASE("engine: a split may replace the communicator that it is called of") {
+  EngineWorld world({.ranks = 2});
+  std::vector<Status> seen(2, Status::again);
+  run_each(world, [&](std::uint32_t rank) {
+    std::unique_ptr<coll::Communicator>& own = world.communicators[rank];
+    if (own->split(0, rank, own) != Status::ok || own->id() <= 3) return;
+    coll::Request barrier;
+    if (own->barrier(barrier) == Status::ok) seen[rank] = own->wait(barrier);
+  });
+  for (const Status status : seen) CHECK(status == Status::ok);
+}
+
+TEST_CASE("engine: an id that a router has, or had lately, is refused") {
+  EngineWorld world({.ranks = 2});
+  const coll::CommunicatorConfig config{
+      .id = 3, .rank = 0, .peers = {PeerId{1}, PeerId{2}}, .options = {}};
+  CHECK_THROWS_AS(coll::Communicator(*world.routers[0], config), Error);
+  world.communicators[0].reset();
+  CHECK_THROWS_AS(coll::Communicator(*world.routers[0], config), Error);
+}
+
 }  // namespace
 }  // namespace hawser::test

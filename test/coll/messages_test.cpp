@@ -108,6 +108,8 @@ TEST_CASE("messages: wrong ranks and lengths are refused") {
   CHECK(communicator.send(&one, kMaxMessageBytes + 1, 1, 0, request) == Status::invalid_argument);
   CHECK(communicator.receive(&one, kMaxMessageBytes + 1, 1, 0, request) ==
         Status::invalid_argument);
+  CHECK(communicator.send(nullptr, 1, 1, 0, request) == Status::invalid_argument);
+  CHECK(communicator.receive(nullptr, 1, 1, 0, request) == Status::invalid_argument);
   CHECK((request.slot == 3 && request.generation == 4));
 }
 
@@ -181,6 +183,36 @@ TEST_CASE("messages: a rank's death ends all that is posted, everywhere") {
     }
     CHECK(world.network.complaints() == std::vector<std::string>{});
   });
+}
+
+TEST_CASE("messages: a receive from any rank ends when a rank dies that nobody else waits for") {
+  std::byte room{};
+  World world(3, {});
+  proto::Random random(1);
+  Request request;
+  REQUIRE(world.communicators[0]->receive(&room, 1, coll::kAnyRank, 0, request) == Status::ok);
+  world.kill(2);
+  CHECK(end_of(world, 0, request, random) == Status::peer_timeout);
+  CHECK(world.communicators[0]->failure()->rank == 2);
+  // The status of a failure stays, however often it is asked for.
+  REQUIRE(world.settle(random));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(world.communicators[0]->test(request) == Status::peer_timeout);
+    CHECK(world.communicators[0]->released(request));
+  }
+}
+
+TEST_CASE("messages: an abort for a reason that is none has the status cancelled") {
+  for (const Status reason : {Status::ok, Status::again, Status::truncated}) {
+    World world(2, {});
+    proto::Random random(1);
+    std::byte room{};
+    Request request;
+    REQUIRE(world.communicators[1]->receive(&room, 1, 0, 0, request) == Status::ok);
+    world.communicators[0]->abort(coll::kAnyRank, reason);
+    CHECK(end_of(world, 1, request, random) == Status::cancelled);
+    CHECK(world.communicators[1]->failure()->rank == 0);
+  }
 }
 
 TEST_CASE("messages: a communicator may go while messages are posted") {

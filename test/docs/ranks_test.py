@@ -11,8 +11,8 @@ import os
 import sys
 import tempfile
 
-from cases import case, check, finish, run_cases, start_process
 from conversation import run_ranks
+from cases import case, check, finish, run_cases, start_process
 
 
 def programs():
