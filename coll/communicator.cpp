@@ -114,11 +114,11 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
     copy(out, in, bytes);
     return skip(*state_, request);
   }
-  const Signature signature{.kind = CollectiveKind::all_reduce,
-                            .type = type,
-                            .op = reduction.op,
-                            .count = count,
-                            .options = digest_of(options)};
+  Signature signature{.kind = CollectiveKind::all_reduce,
+                      .type = type,
+                      .op = reduction.op,
+                      .count = count,
+                      .options = digest_of(options)};
   if (bytes <= options.small_bytes) {
     request = state_->launch(signature, DoublingPlan({.rank = rank(),
                                                       .ranks = ranks(),
@@ -127,6 +127,27 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
                                                       .reduction = reduction,
                                                       .in = bytes_of(in),
                                                       .out = bytes_of(out)}));
+    return Status::ok;
+  }
+  // Each stream needs a window of two entries, and half as many pieces of every block.
+  const BandwidthOrder* const order = state_->order();
+  if (order != nullptr && options.pipeline >= 2) {
+    signature.lengths = order->digest;
+    const Mix mix(order->ascending, count, std::max<std::uint64_t>(1, 64 / size_of(type)),
+                  options.pipeline);
+    const std::uint32_t window = 2 * options.pipeline / mix.streams();
+    request = state_->launch(signature,
+                             MixedPlan({.order = order->ranks,
+                                        .place = order->own_place,
+                                        .count = count,
+                                        .type = type,
+                                        .reduction = reduction,
+                                        .in = bytes_of(in),
+                                        .out = bytes_of(out),
+                                        .chunk_bytes = options.chunk_bytes,
+                                        .depth = window / 2},
+                                       mix),
+                             window);
     return Status::ok;
   }
   request = state_->launch(signature, RingPlan({.collective = Collective::all_reduce,
@@ -484,6 +505,10 @@ Status Communicator::receive(void* data, std::uint64_t bytes, Rank from, std::ui
   if (bytes > kMaxMessageBytes || is_missing(data, bytes)) return Status::invalid_argument;
   if (from != kAnyRank && (from >= ranks() || from == rank())) return Status::invalid_argument;
   return state_->receive(data, bytes, from, tag, request);
+}
+
+Status Communicator::set_bandwidths(std::span<const std::uint8_t> by_rank) {
+  return state_->set_bandwidths(by_rank);
 }
 
 void Communicator::progress() { router_.progress(); }

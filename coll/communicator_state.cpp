@@ -2,6 +2,8 @@
 #include "coll/communicator_state.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string>
 
 namespace hawser::coll {
@@ -68,13 +70,46 @@ CommunicatorState::CommunicatorState(Router& router, const CommunicatorConfig& c
       next_group_(first_group(config.id)) {
   // Not zeroed, so that unused pages never become resident. 63 bytes are for alignment.
   scratch_ = std::make_unique_for_overwrite<std::byte[]>(block_bytes_ * options_.max_active + 63);
+  states_.resize(options_.max_active);
   for (std::uint32_t i = options_.max_active; i-- > 0;) free_blocks_.push_back(i);
   for (std::uint32_t i = Communicator::kMaxStarted; i-- > 0;) free_slots_.push_back(i);
   line_.reserve(Communicator::kMaxStarted);
   running_.reserve(Communicator::kMaxStarted);
   require(!router.knows_id(config.id), "This router has or had a communicator with this id.");
+  require(config.bandwidths.empty() || set_bandwidths(config.bandwidths) == Status::ok,
+          "bandwidths must be 1 to 16, one for each rank.");
   channel_.route = router.add(*this);
   router.note_id(config.id);
+}
+
+const BandwidthOrder* CommunicatorState::order() const noexcept {
+  return is_mixed_ ? orders_.back().get() : nullptr;
+}
+
+Status CommunicatorState::set_bandwidths(std::span<const Bandwidth> by_rank) {
+  const auto is_wrong = [](Bandwidth one) { return one == 0 || one > kMostBandwidth; };
+  if (by_rank.size() != channel_.ranks() || std::ranges::any_of(by_rank, is_wrong)) {
+    return Status::invalid_argument;
+  }
+  if (failure_) return failure_->status;
+  // Plans that run refer to their order.
+  if (line_.empty()) orders_.clear();
+  is_mixed_ = std::ranges::adjacent_find(by_rank, std::not_equal_to()) != by_rank.end() &&
+              channel_.ranks() > 2;
+  if (!is_mixed_) return Status::ok;
+  auto order = std::make_unique<BandwidthOrder>();
+  order->ranks.resize(by_rank.size());
+  std::iota(order->ranks.begin(), order->ranks.end(), Rank{0});
+  std::ranges::stable_sort(order->ranks, {}, [&](Rank rank) { return by_rank[rank]; });
+  order->digest = kDigestStart;
+  for (Rank place = 0; place < order->ranks.size(); ++place) {
+    const Rank rank = order->ranks[place];
+    if (rank == channel_.rank) order->own_place = place;
+    order->ascending.push_back(by_rank[rank]);
+    order->digest = digest(digest(order->digest, rank), by_rank[rank]);
+  }
+  orders_.push_back(std::move(order));
+  return Status::ok;
 }
 
 Status CommunicatorState::admit() const noexcept {
@@ -82,7 +117,8 @@ Status CommunicatorState::admit() const noexcept {
   return free_slots_.empty() ? Status::again : Status::ok;
 }
 
-Request CommunicatorState::launch(const Signature& signature, const AnyPlan& plan) {
+Request CommunicatorState::launch(const Signature& signature, const AnyPlan& plan,
+                                  std::uint32_t window) {
   const std::uint32_t index = free_slots_.back();
   free_slots_.pop_back();
   Slot& slot = slots_[index];
@@ -94,7 +130,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
                           .first_group = next_group_,
                           .signature = signature.hash(),
                           .kind = signature.kind},
-                         plan, 2 * options_.pipeline);
+                         plan, window);
   next_group_ += std::visit([](const auto& one) { return one.groups(); }, plan);
   line_.push_back(index);
   const Request request{index, slot.generation};
@@ -253,7 +289,7 @@ void CommunicatorState::begin_first() {
     std::size_t space = block_bytes_ * options_.max_active + 63;
     auto* aligned =
         static_cast<std::byte*>(std::align(64, block_bytes_ * options_.max_active, memory, space));
-    slot.execution.begin(aligned + slot.block * block_bytes_);
+    slot.execution.begin(aligned + slot.block * block_bytes_, states_[slot.block]);
   }
 }
 

@@ -22,6 +22,14 @@
 
 namespace hawser::coll {
 
+// The ranks in the order of their bandwidths.
+struct BandwidthOrder {
+  std::vector<Rank> ranks;           // the slowest first, and those with the lower rank
+  std::vector<Bandwidth> ascending;  // of each of them
+  Rank own_place = 0;
+  std::uint64_t digest = 0;
+};
+
 class CommunicatorState final : public Route {
  public:
   // Throws Error if the configuration is out of range.
@@ -30,9 +38,19 @@ class CommunicatorState final : public Route {
   // `ok`: a collective may start. `again`: the line is full. Otherwise the failure's status.
   [[nodiscard]] Status admit() const noexcept;
   // Requires ok from admit. Puts the plan in line.
-  [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan);
+  // `window` is that of each stream; all windows together have at most 2 · pipeline entries.
+  [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan,
+                               std::uint32_t window);
+  [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan) {
+    return launch(signature, plan, 2 * options_.pipeline);
+  }
   // Requires ok from admit. Counts a collective that needs no messages at any rank.
   void skip() noexcept { (void)agreement_.start(); }
+
+  // As the call of Communicator.
+  [[nodiscard]] Status set_bandwidths(std::span<const Bandwidth> by_rank);
+  // Null: all ranks have the same bandwidth.
+  [[nodiscard]] const BandwidthOrder* order() const noexcept;
 
   // As the calls of Communicator; the ranks are right.
   [[nodiscard]] Status send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
@@ -90,6 +108,9 @@ class CommunicatorState final : public Route {
   std::uint64_t block_bytes_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::vector<std::unique_ptr<BandwidthOrder>> orders_;  // the newest last, then those in use
+  bool is_mixed_ = false;
+  std::vector<StreamStates> states_;  // by block
   std::vector<std::uint32_t> free_blocks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;

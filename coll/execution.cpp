@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace hawser::coll {
 namespace {
@@ -25,17 +26,28 @@ const char* name_of(CollectiveKind kind) {
 
 }  // namespace
 
-bool Execution::Lane::is_done(std::uint64_t index) const noexcept {
-  if (index < base) return true;
-  return index < base + kMaxWindow && (done & bit(index)) != 0;
+bool StreamStates::Lane::is_done(std::uint64_t place) const noexcept {
+  if (place < base) return true;
+  return place < base + kMaxWindow && (done & std::uint64_t{1} << (place & (kMaxWindow - 1))) != 0;
 }
 
-void Execution::Lane::finish(std::uint64_t index) noexcept {
-  done |= bit(index);
+void StreamStates::Lane::finish(std::uint64_t place) noexcept {
+  const auto bit = [](std::uint64_t at) { return std::uint64_t{1} << (at & (kMaxWindow - 1)); };
+  done |= bit(place);
   while (base < total && (done & bit(base)) != 0) {
     done &= ~bit(base);
     ++base;
   }
+}
+
+std::span<StreamStates::Stream> Execution::streams() noexcept {
+  if (states_ == nullptr) return {};
+  return std::span(states_->streams).first(plan().streams());
+}
+
+std::span<const StreamStates::Stream> Execution::streams() const noexcept {
+  if (states_ == nullptr) return {};
+  return std::span(std::as_const(states_->streams)).first(plan().streams());
 }
 
 const Plan& Execution::plan() const noexcept {
@@ -51,33 +63,55 @@ void Execution::prepare(const Identity& identity, const AnyPlan& plan_to_run,
   identity_ = identity;
   plan_.emplace(plan_to_run);
   window_ = window;
-  sends_ = {.total = plan().sends()};
-  receives_ = {.total = plan().receives()};
-  arrived_ = 0;
+  states_ = nullptr;
   worth_a_look_ = false;
 }
 
-void Execution::begin(std::byte* scratch) {
+void Execution::begin(std::byte* scratch, StreamStates& states) {
   plan().begin(scratch);
+  states_ = &states;
+  for (std::uint32_t number = 0; number < plan().streams(); ++number) {
+    Stream& stream = states.streams[number];
+    stream.sends = {.total = plan().sends_of(number)};
+    stream.receives = {.total = plan().receives_of(number)};
+    stream.arrived = 0;
+  }
   worth_a_look_ = true;
 }
 
+bool Execution::has_received(std::uint64_t index) const noexcept {
+  return index == kNothing || streams()[stream_of(index)].receives.is_done(place_of(index));
+}
+
+bool Execution::has_sent(std::uint64_t index) const noexcept {
+  return index == kNothing || streams()[stream_of(index)].sends.is_done(place_of(index));
+}
+
 bool Execution::ready(const Transfer& transfer) const noexcept {
-  return (transfer.after_receive == kNothing || receives_.is_done(transfer.after_receive)) &&
-         (transfer.after_send == kNothing || sends_.is_done(transfer.after_send));
+  return has_received(transfer.after_receive) && has_sent(transfer.after_send);
 }
 
 bool Execution::sends_issued() const noexcept {
-  for (std::uint64_t i = sends_.base; i < sends_.total; ++i) {
-    if (i >= sends_.base + kMaxWindow || ((sends_.posted | sends_.done) & bit(i)) == 0)
-      return false;
-  }
-  return true;
+  return std::ranges::all_of(streams(), [](const Stream& stream) {
+    const Lane& sends = stream.sends;
+    for (std::uint64_t i = sends.base; i < sends.total; ++i) {
+      if (i >= sends.base + kMaxWindow || ((sends.posted | sends.done) & bit(i)) == 0) return false;
+    }
+    return true;
+  });
+}
+
+bool Execution::sends_done() const noexcept {
+  return states_ != nullptr && std::ranges::all_of(streams(), [](const Stream& stream) {
+           return stream.sends.base == stream.sends.total;
+         });
 }
 
 bool Execution::finished() const noexcept {
-  if (receives_.base != receives_.total) return false;
-  return plan().sends_scratch() ? sends_issued() : sends_done();
+  const bool has_all = states_ != nullptr && std::ranges::all_of(streams(), [](const Stream& one) {
+                         return one.receives.base == one.receives.total;
+                       });
+  return has_all && (plan().sends_scratch() ? sends_issued() : sends_done());
 }
 
 Hint Execution::hint(const Transfer& transfer) const noexcept {
@@ -88,16 +122,20 @@ Hint Execution::hint(const Transfer& transfer) const noexcept {
   return hint;
 }
 
-Mark Execution::mark(Mark::Kind kind, std::uint64_t index) const noexcept {
+Mark Execution::mark(Mark::Kind kind, std::uint32_t stream, std::uint64_t place) const noexcept {
   return {.kind = kind,
           .slot = identity_.slot,
-          .index = static_cast<std::uint32_t>(index & (kMaxWindow - 1))};
+          .index = stream * kMaxWindow + static_cast<std::uint32_t>(place & (kMaxWindow - 1))};
 }
 
 std::optional<Execution::Awaited> Execution::awaited() const noexcept {
-  const std::uint64_t end = std::min(receives_.total, receives_.base + window_);
-  for (std::uint64_t i = receives_.base; i < end; ++i) {
-    if ((receives_.posted & bit(i)) != 0) return Awaited{plan().receive(i).peer, i};
+  for (std::uint32_t number = 0; number < streams().size(); ++number) {
+    const Lane& receives = streams()[number].receives;
+    const std::uint64_t end = std::min(receives.total, receives.base + window_);
+    for (std::uint64_t i = receives.base; i < end; ++i) {
+      const std::uint64_t index = in_stream(number, i);
+      if ((receives.posted & bit(i)) != 0) return Awaited{plan().receive(index).peer, index};
+    }
   }
   return std::nullopt;
 }
@@ -119,50 +157,54 @@ Failure Execution::failure(const char* what, Rank other, Status status) const {
 std::optional<Failure> Execution::advance(const Channel& channel, TurnBudget& budget) {
   if (!worth_a_look_) return std::nullopt;
   worth_a_look_ = false;
-  // Entries that finish without an operation (processed, skipped) make others ready at once.
+  // Entries that finish without an operation (processed, skipped) make others ready at once, in any
+  // stream.
   for (bool changed = true; changed;) {
     changed = false;
-    process_arrived(budget, changed);
-    if (auto failed = post_receives(channel, budget, changed)) return failed;
-    if (auto failed = post_sends(channel, budget, changed)) return failed;
+    for (std::uint32_t number = 0; number < streams().size(); ++number) {
+      process_arrived(number, budget, changed);
+      if (auto failed = post_receives(channel, number, budget, changed)) return failed;
+      if (auto failed = post_sends(channel, number, budget, changed)) return failed;
+    }
   }
   return std::nullopt;
 }
 
-void Execution::process_arrived(TurnBudget& budget, bool& changed) {
-  if (arrived_ == 0) return;
-  const std::uint64_t end = std::min(receives_.total, receives_.base + window_);
-  for (std::uint64_t i = receives_.base; i < end; ++i) {
-    if ((arrived_ & bit(i)) == 0) continue;
-    const Incoming incoming = plan().receive(i);
-    if (incoming.process_after_receive != kNothing &&
-        !receives_.is_done(incoming.process_after_receive)) {
-      continue;
-    }
-    if (incoming.process_after_send != kNothing && !sends_.is_done(incoming.process_after_send)) {
+void Execution::process_arrived(std::uint32_t number, TurnBudget& budget, bool& changed) {
+  Stream& stream = streams()[number];
+  if (stream.arrived == 0) return;
+  Lane& receives = stream.receives;
+  const std::uint64_t end = std::min(receives.total, receives.base + window_);
+  for (std::uint64_t i = receives.base; i < end; ++i) {
+    if ((stream.arrived & bit(i)) == 0) continue;
+    const std::uint64_t index = in_stream(number, i);
+    const Incoming incoming = plan().receive(index);
+    if (!has_received(incoming.process_after_receive) || !has_sent(incoming.process_after_send)) {
       continue;
     }
     if (budget.process_bytes == 0) {
       worth_a_look_ = true;
       return;
     }
-    budget.process_bytes -= std::min(budget.process_bytes, plan().process(i));
-    arrived_ &= ~bit(i);
-    receives_.finish(i);
+    budget.process_bytes -= std::min(budget.process_bytes, plan().process(index));
+    stream.arrived &= ~bit(i);
+    receives.finish(i);
     changed = true;
   }
 }
 
-std::optional<Failure> Execution::post_receives(const Channel& channel, TurnBudget& budget,
-                                                bool& changed) {
+std::optional<Failure> Execution::post_receives(const Channel& channel, std::uint32_t number,
+                                                TurnBudget& budget, bool& changed) {
+  Stream& stream = streams()[number];
+  Lane& receives = stream.receives;
   // The end of the window moves as skipped entries finish.
-  for (std::uint64_t i = receives_.base; i < std::min(receives_.total, receives_.base + window_);
+  for (std::uint64_t i = receives.base; i < std::min(receives.total, receives.base + window_);
        ++i) {
-    if (receives_.is_done(i) || ((receives_.posted | arrived_) & bit(i)) != 0) continue;
-    const Incoming incoming = plan().receive(i);
+    if (receives.is_done(i) || ((receives.posted | stream.arrived) & bit(i)) != 0) continue;
+    const Incoming incoming = plan().receive(in_stream(number, i));
     if (!ready(incoming)) continue;
     if (incoming.skip) {
-      receives_.finish(i);
+      receives.finish(i);
       changed = true;
       continue;
     }
@@ -170,7 +212,7 @@ std::optional<Failure> Execution::post_receives(const Channel& channel, TurnBudg
       worth_a_look_ = true;
       return std::nullopt;
     }
-    const Status status = post(channel, incoming, i);
+    const Status status = post(channel, incoming, number, i);
     if (status == Status::again) {
       budget.may_receive = false;
       worth_a_look_ = true;
@@ -181,14 +223,15 @@ std::optional<Failure> Execution::post_receives(const Channel& channel, TurnBudg
   return std::nullopt;
 }
 
-std::optional<Failure> Execution::post_sends(const Channel& channel, TurnBudget& budget,
-                                             bool& changed) {
-  for (std::uint64_t i = sends_.base; i < std::min(sends_.total, sends_.base + window_); ++i) {
-    if (sends_.is_done(i) || (sends_.posted & bit(i)) != 0) continue;
-    const Outgoing outgoing = plan().send(i);
+std::optional<Failure> Execution::post_sends(const Channel& channel, std::uint32_t number,
+                                             TurnBudget& budget, bool& changed) {
+  Lane& sends = streams()[number].sends;
+  for (std::uint64_t i = sends.base; i < std::min(sends.total, sends.base + window_); ++i) {
+    if (sends.is_done(i) || (sends.posted & bit(i)) != 0) continue;
+    const Outgoing outgoing = plan().send(in_stream(number, i));
     if (!ready(outgoing)) continue;
     if (outgoing.skip) {
-      sends_.finish(i);
+      sends.finish(i);
       changed = true;
       continue;
     }
@@ -196,7 +239,7 @@ std::optional<Failure> Execution::post_sends(const Channel& channel, TurnBudget&
       worth_a_look_ = true;
       return std::nullopt;
     }
-    const Status status = post(channel, outgoing, i);
+    const Status status = post(channel, outgoing, number, i);
     if (status == Status::again) {
       budget.may_send = false;
       worth_a_look_ = true;
@@ -207,28 +250,31 @@ std::optional<Failure> Execution::post_sends(const Channel& channel, TurnBudget&
   return std::nullopt;
 }
 
-Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::uint64_t index) {
+Status Execution::post(const Channel& channel, const Outgoing& outgoing, std::uint32_t stream,
+                       std::uint64_t place) {
   OperationId operation = kNoOperation;
-  const Status status =
-      channel.router.send({.peer = channel.peers[outgoing.peer],
-                           .channel = channel.number(),
-                           .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
-                           .data = outgoing.data,
-                           .bytes = outgoing.bytes,
-                           .level = Level::accepted,
-                           .immediate = identity_.signature,
-                           .user_data = channel.route | mark(Mark::Kind::send, index).pack(),
-                           .hint = hint(outgoing),
-                           .owner = ChannelOwner::collectives},
-                          operation);
+  const Status status = channel.router.send(
+      {.peer = channel.peers[outgoing.peer],
+       .channel = channel.number(),
+       .tag = data_tag(channel.id, identity_.sequence, outgoing.number),
+       .data = outgoing.data,
+       .bytes = outgoing.bytes,
+       .level = Level::accepted,
+       .immediate = identity_.signature,
+       .user_data = channel.route | mark(Mark::Kind::send, stream, place).pack(),
+       .hint = hint(outgoing),
+       .owner = ChannelOwner::collectives},
+      operation);
   if (status != Status::ok) return status;
-  sends_.posted |= bit(index);
-  send_operations_[index & (kMaxWindow - 1)] = operation;
-  ++sends_.in_flight;
+  Stream& of = streams()[stream];
+  of.sends.posted |= bit(place);
+  of.send_operations[place & (kMaxWindow - 1)] = operation;
+  ++in_flight_;
   return status;
 }
 
-Status Execution::post(const Channel& channel, const Incoming& incoming, std::uint64_t index) {
+Status Execution::post(const Channel& channel, const Incoming& incoming, std::uint32_t stream,
+                       std::uint64_t place) {
   OperationId operation = kNoOperation;
   const Status status = channel.endpoint().receive(
       {.peer = channel.peers[incoming.peer],
@@ -236,14 +282,15 @@ Status Execution::post(const Channel& channel, const Incoming& incoming, std::ui
        .tag = data_tag(channel.id, identity_.sequence, incoming.number),
        .data = incoming.data,
        .bytes = incoming.bytes,
-       .user_data = channel.route | mark(Mark::Kind::receive, index).pack(),
+       .user_data = channel.route | mark(Mark::Kind::receive, stream, place).pack(),
        .hint = hint(incoming),
        .owner = ChannelOwner::collectives},
       operation);
   if (status != Status::ok) return status;
-  receives_.posted |= bit(index);
-  receive_operations_[index & (kMaxWindow - 1)] = operation;
-  ++receives_.in_flight;
+  Stream& of = streams()[stream];
+  of.receives.posted |= bit(place);
+  of.receive_operations[place & (kMaxWindow - 1)] = operation;
+  ++in_flight_;
   return status;
 }
 
@@ -265,39 +312,45 @@ std::optional<Failure> Execution::check(const Incoming& expected,
 
 std::optional<Failure> Execution::on_completion(const Mark& mark, const Completion& completion) {
   worth_a_look_ = true;
-  const std::uint64_t flag = bit(mark.index);
+  const std::uint32_t number = mark.index / kMaxWindow;
+  const std::uint32_t place = mark.index % kMaxWindow;
+  const std::uint64_t flag = bit(place);
+  if (completion.released) --in_flight_;
+  Stream& stream = streams()[number];
   if (mark.kind == Mark::Kind::send) {
-    if (completion.released) --sends_.in_flight;
-    if ((sends_.posted & flag) == 0) return std::nullopt;  // releases a send that failed before
-    const std::uint64_t index = sends_.index_of(mark.index);
-    sends_.posted &= ~flag;
+    if ((stream.sends.posted & flag) == 0) return std::nullopt;  // releases one that failed before
+    const std::uint64_t at = stream.sends.place_at(place);
+    stream.sends.posted &= ~flag;
     if (completion.status != Status::ok) {
-      return failure("send to", plan().send(index).peer, completion.status);
+      return failure("send to", plan().send(in_stream(number, at)).peer, completion.status);
     }
-    sends_.finish(index);
+    stream.sends.finish(at);
     return std::nullopt;
   }
-  if (completion.released) --receives_.in_flight;
-  if ((receives_.posted & flag) == 0) return std::nullopt;
-  receives_.posted &= ~flag;
-  if (auto failed = check(plan().receive(receives_.index_of(mark.index)), completion)) {
-    return failed;
-  }
-  arrived_ |= flag;
+  if ((stream.receives.posted & flag) == 0) return std::nullopt;
+  stream.receives.posted &= ~flag;
+  const std::uint64_t index = in_stream(number, stream.receives.place_at(place));
+  if (auto failed = check(plan().receive(index), completion)) return failed;
+  stream.arrived |= flag;
   return std::nullopt;
 }
 
-void Execution::cancel(const Channel& channel, Lane& lane, const Operations& operations) {
+// Returns false if the endpoint takes no more now.
+bool Execution::cancel(const Channel& channel, Lane& lane,
+                       const StreamStates::Operations& operations) {
   for (std::uint32_t i = 0; i < kMaxWindow; ++i) {
     if ((lane.posted & ~lane.cancel_asked & bit(i)) == 0) continue;
-    if (channel.endpoint().cancel(operations[i]) == Status::again) return;
+    if (channel.endpoint().cancel(operations[i]) == Status::again) return false;
     lane.cancel_asked |= bit(i);
   }
+  return true;
 }
 
 void Execution::cancel_operations(const Channel& channel) {
-  cancel(channel, receives_, receive_operations_);
-  cancel(channel, sends_, send_operations_);
+  for (Stream& stream : streams()) {
+    if (!cancel(channel, stream.receives, stream.receive_operations)) return;
+    if (!cancel(channel, stream.sends, stream.send_operations)) return;
+  }
 }
 
 }  // namespace hawser::coll

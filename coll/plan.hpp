@@ -5,6 +5,9 @@
 // dependencies of every entry. Nothing is stored per message, so plans are small and their size
 // does not grow with the data.
 //
+// A plan has one or more *streams*, each with both lists and a window of its own. An entry's index
+// has the number of its stream in its upper bits, so an entry may depend on one of another stream.
+//
 // Execution relies on an invariant. Order all entries of all ranks by the earliest time at which
 // they could run. In this order every dependency points backwards, as does that of a receive on its
 // send. Within a list, numbers increase in this order.
@@ -23,6 +26,20 @@
 namespace hawser::coll {
 
 inline constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+
+inline constexpr std::uint32_t kMostStreams = 12;
+inline constexpr unsigned kStreamShift = 56;
+
+[[nodiscard]] constexpr std::uint64_t in_stream(std::uint32_t stream,
+                                                std::uint64_t place) noexcept {
+  return static_cast<std::uint64_t>(stream) << kStreamShift | place;
+}
+[[nodiscard]] constexpr std::uint32_t stream_of(std::uint64_t index) noexcept {
+  return static_cast<std::uint32_t>(index >> kStreamShift);
+}
+[[nodiscard]] constexpr std::uint64_t place_of(std::uint64_t index) noexcept {
+  return index & ((std::uint64_t{1} << kStreamShift) - 1);
+}
 
 struct Transfer {
   Rank peer = 0;
@@ -56,8 +73,14 @@ class Plan {
   // `scratch` until its last send has completed. Copies data that stays on this rank.
   virtual void begin(std::byte* scratch) noexcept = 0;
 
+  // Of stream 0.
   [[nodiscard]] virtual std::uint64_t sends() const noexcept = 0;
   [[nodiscard]] virtual std::uint64_t receives() const noexcept = 0;
+  [[nodiscard]] virtual std::uint32_t streams() const noexcept { return 1; }
+  [[nodiscard]] virtual std::uint64_t sends_of(std::uint32_t) const noexcept { return sends(); }
+  [[nodiscard]] virtual std::uint64_t receives_of(std::uint32_t) const noexcept {
+    return receives();
+  }
   [[nodiscard]] virtual Outgoing send(std::uint64_t index) const noexcept = 0;
   [[nodiscard]] virtual Incoming receive(std::uint64_t index) const noexcept = 0;
 

@@ -14,9 +14,9 @@ RingPlan::RingPlan(const RingArguments& arguments) noexcept : a_(arguments) {
   steps_ = reduce_steps_ + (a_.collective == Collective::reduce_scatter ? 0 : around);
   const std::uint64_t longest = longest_block();
   piece_ = piece_elements(longest, a_.element_bytes, a_.chunk_bytes);
-  const std::uint64_t pieces = (longest + piece_ - 1) / piece_;
-  lanes_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(pieces, 1, a_.depth));
-  slabs_ = (pieces + lanes_ - 1) / lanes_;
+  pieces_ = (longest + piece_ - 1) / piece_;
+  lanes_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(pieces_, 1, a_.depth));
+  slabs_ = (pieces_ + lanes_ - 1) / lanes_;
   entries_ = slabs_ * steps_ * lanes_;
 }
 
@@ -37,6 +37,10 @@ RingPlan::Position RingPlan::position(std::uint64_t index) const noexcept {
 
 std::uint64_t RingPlan::index(const Position& position) const noexcept {
   return (position.slab * steps_ + position.step) * lanes_ + position.lane;
+}
+
+Rank RingPlan::member(std::uint32_t place) const noexcept {
+  return a_.members.empty() ? place : a_.members[place];
 }
 
 Rank RingPlan::sent_block(std::uint32_t step) const noexcept {
@@ -73,8 +77,12 @@ std::uint64_t RingPlan::longest_block() const noexcept {
 }
 
 RingPlan::Range RingPlan::range(Rank block, const Position& position) const noexcept {
+  return piece_of(block, position.slab * lanes_ + position.lane);
+}
+
+RingPlan::Range RingPlan::piece_of(Rank block, std::uint64_t piece) const noexcept {
   const std::uint64_t length = block_elements(block);
-  const std::uint64_t begin = std::min(length, (position.slab * lanes_ + position.lane) * piece_);
+  const std::uint64_t begin = std::min(length, piece * piece_);
   return {.offset = block_begin(block) + begin * a_.element_bytes,
           .offset_in_block = begin * a_.element_bytes,
           .elements = std::min(piece_, length - begin)};
@@ -134,7 +142,7 @@ Outgoing RingPlan::send(std::uint64_t index) const noexcept {
   const Rank block = sent_block(at.step);
   const Range piece = range(block, at);
   Outgoing outgoing;
-  outgoing.peer = (a_.rank + 1) % a_.ranks;
+  outgoing.peer = member((a_.rank + 1) % a_.ranks);
   outgoing.bytes = piece.elements * a_.element_bytes;
   outgoing.number = index;
   outgoing.skip = piece.elements == 0;
@@ -155,7 +163,7 @@ Incoming RingPlan::receive(std::uint64_t index) const noexcept {
   const Rank block = received_block(at.step);
   const Range piece = range(block, at);
   Incoming incoming;
-  incoming.peer = (a_.rank + a_.ranks - 1) % a_.ranks;
+  incoming.peer = member((a_.rank + a_.ranks - 1) % a_.ranks);
   incoming.bytes = piece.elements * a_.element_bytes;
   incoming.number = index;
   incoming.skip = piece.elements == 0;
@@ -170,9 +178,41 @@ Incoming RingPlan::receive(std::uint64_t index) const noexcept {
   return incoming;
 }
 
+std::uint64_t RingPlan::blocks_with_piece(std::uint64_t piece) const noexcept {
+  std::uint64_t blocks = 0;
+  if (a_.blocks.empty() && a_.collective == Collective::all_reduce) {
+    // Block 0 is the longest, and the others are as long or one element shorter.
+    const std::uint64_t long_blocks = a_.count % a_.ranks;
+    const bool in_short = block_elements(a_.ranks - 1) > piece * piece_;
+    return in_short ? a_.ranks : long_blocks;
+  }
+  for (Rank block = 0; block < a_.ranks; ++block) blocks += piece_of(block, piece).elements > 0;
+  return blocks;
+}
+
+bool RingPlan::completes(std::uint64_t index) const noexcept {
+  return position(index).step + 1 == reduce_steps_;
+}
+
+std::uint64_t RingPlan::piece_number(std::uint64_t index) const noexcept {
+  const Position at = position(index);
+  return at.slab * lanes_ + at.lane;
+}
+
+std::uint64_t RingPlan::completing(std::uint64_t piece) const noexcept {
+  return index({.slab = piece / lanes_,
+                .step = reduce_steps_ - 1,
+                .lane = static_cast<std::uint32_t>(piece % lanes_)});
+}
+
 std::uint64_t RingPlan::process(std::uint64_t index) noexcept {
   const Position at = position(index);
   if (at.step >= reduce_steps_) return 0;
+  return process(index, a_.in + range(received_block(at.step), at).offset);
+}
+
+std::uint64_t RingPlan::process(std::uint64_t index, const std::byte* own) noexcept {
+  const Position at = position(index);
   const Range piece = range(received_block(at.step), at);
   std::byte* received = slot(at);
   std::byte* target = received;
@@ -180,8 +220,11 @@ std::uint64_t RingPlan::process(std::uint64_t index) noexcept {
     target =
         a_.out + (a_.collective == Collective::all_reduce ? piece.offset : piece.offset_in_block);
   }
-  reduce(a_.type, a_.reduction, target, a_.in + piece.offset, received, piece.elements);
-  if (at.step + 1 == reduce_steps_) finish(a_.type, a_.reduction, target, piece.elements, a_.ranks);
+  reduce(a_.type, a_.reduction, target, own, received, piece.elements);
+  if (at.step + 1 == reduce_steps_) {
+    const Rank contributors = a_.contributors == 0 ? a_.ranks : a_.contributors;
+    finish(a_.type, a_.reduction, target, piece.elements, contributors);
+  }
   return piece.elements * a_.element_bytes;
 }
 

@@ -28,6 +28,10 @@ struct RingArguments {
   Collective collective = Collective::all_reduce;  // or reduce_scatter, all_gather
   Rank rank = 0;
   Rank ranks = 2;
+  // The ring's ranks in its order, where it isn't made of all; `rank` is then a place in it. Not
+  // copied. `contributors`: the ranks whose inputs are in the sums; 0: the ring's.
+  std::span<const Rank> members{};
+  Rank contributors = 0;
   // all_reduce: elements in total; otherwise elements of each rank's block.
   std::uint64_t count = 0;
   // Not all_reduce: where each rank's block lies, of whole elements. Not copied. Empty: one behind
@@ -46,6 +50,14 @@ struct RingArguments {
 
 class RingPlan final : public Plan {
  public:
+  // A run of elements within a block.
+  struct Range {
+    std::uint64_t offset = 0;           // bytes from the start of all blocks
+    std::uint64_t offset_in_block = 0;  // bytes
+    std::uint64_t elements = 0;
+  };
+
+  RingPlan() noexcept = default;  // of no rank; to be assigned
   explicit RingPlan(const RingArguments& arguments) noexcept;
 
   void begin(std::byte* scratch) noexcept override;
@@ -58,21 +70,27 @@ class RingPlan final : public Plan {
     return static_cast<std::uint32_t>(slabs_ * steps_);
   }
 
+  // For plans that add inputs of other ranks to the own block (attached_plan.hpp).
+  [[nodiscard]] std::uint64_t pieces() const noexcept { return pieces_; }  // of the longest block
+  [[nodiscard]] Range piece_of(Rank block, std::uint64_t piece) const noexcept;
+  [[nodiscard]] std::uint64_t blocks_with_piece(std::uint64_t piece) const noexcept;
+  // Whether the processing of this receive completes a piece of the own block, and which one.
+  [[nodiscard]] bool completes(std::uint64_t index) const noexcept;
+  [[nodiscard]] std::uint64_t piece_number(std::uint64_t index) const noexcept;
+  [[nodiscard]] std::uint64_t completing(std::uint64_t piece) const noexcept;
+  // As process, with `own` instead of the own input.
+  std::uint64_t process(std::uint64_t index, const std::byte* own) noexcept;
+
  private:
   struct Position {
     std::uint64_t slab = 0;
     std::uint32_t step = 0;
     std::uint32_t lane = 0;  // piece within the slab
   };
-  // A run of elements within a block.
-  struct Range {
-    std::uint64_t offset = 0;           // bytes from the start of all blocks
-    std::uint64_t offset_in_block = 0;  // bytes
-    std::uint64_t elements = 0;
-  };
 
   [[nodiscard]] Position position(std::uint64_t index) const noexcept;
   [[nodiscard]] std::uint64_t index(const Position& position) const noexcept;
+  [[nodiscard]] Rank member(std::uint32_t place) const noexcept;
   [[nodiscard]] Rank sent_block(std::uint32_t step) const noexcept;
   [[nodiscard]] Rank received_block(std::uint32_t step) const noexcept;
   [[nodiscard]] std::uint64_t block_elements(Rank block) const noexcept;
@@ -91,6 +109,7 @@ class RingPlan final : public Plan {
   std::uint32_t reduce_steps_ = 0;
   std::uint32_t steps_ = 0;
   std::uint64_t piece_ = 1;  // elements
+  std::uint64_t pieces_ = 0;
   std::uint32_t lanes_ = 1;  // pieces of a slab
   std::uint64_t slabs_ = 0;
   std::uint64_t entries_ = 0;

@@ -337,6 +337,15 @@ hawser_status hawser_coll_barrier(hawser_coll_communicator* communicator,
   return start(request, [&](Request& named) { return communicator->communicator->barrier(named); });
 }
 
+hawser_status hawser_coll_set_bandwidths(hawser_coll_communicator* communicator,
+                                         const uint8_t* by_rank) {
+  if (by_rank == nullptr) return HAWSER_INVALID_ARGUMENT;
+  return guarded(nullptr, 0, [&] {
+    return code(
+        communicator->communicator->set_bandwidths({by_rank, communicator->communicator->ranks()}));
+  });
+}
+
 hawser_status hawser_coll_send(hawser_coll_communicator* communicator, const void* data,
                                uint64_t bytes, hawser_coll_rank to, uint32_t tag,
                                hawser_coll_request* request) {

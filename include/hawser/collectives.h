@@ -170,6 +170,10 @@ hawser_status hawser_coll_scatter_v(hawser_coll_communicator* communicator, cons
 hawser_status hawser_coll_barrier(hawser_coll_communicator* communicator,
                                   hawser_coll_request* request);
 
+/* `by_rank` has an entry for each rank. */
+hawser_status hawser_coll_set_bandwidths(hawser_coll_communicator* communicator,
+                                         const uint8_t* by_rank);
+
 hawser_status hawser_coll_send(hawser_coll_communicator* communicator, const void* data,
                                uint64_t bytes, hawser_coll_rank to, uint32_t tag,
                                hawser_coll_request* request);

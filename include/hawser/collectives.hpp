@@ -177,6 +177,8 @@ struct CommunicatorConfig {
   Rank rank = 0;                // of this endpoint
   std::vector<PeerId> peers{};  // by rank, all different; the own entry is not used
   CommunicatorOptions options{};
+  // As set_bandwidths before the first collective. Empty: the same for all ranks.
+  std::vector<std::uint8_t> bandwidths{};
 };
 
 // Names a started collective or message of one communicator. Copyable. A default one counts as
@@ -273,6 +275,15 @@ class Communicator {
   [[nodiscard]] Status scatter_v(const void* in, std::span<const Segment> blocks, void* out,
                                  std::uint64_t bytes, Rank root, Request& request);
   [[nodiscard]] Status barrier(Request& request);
+
+  // Says how much bandwidth each rank has, as a rank that has lost a NIC has less. An entry is 1 to
+  // 16, in any unit that is the same for all. All ranks call it with the same entries between the
+  // same two collectives. Later all-reduces of more than small_bytes are then divided among
+  // schedules, so that slower ranks move less (docs/internals/collectives.md). Results have the
+  // same bits at all ranks; sums of floats may differ from those with other bandwidths. It
+  // allocates.
+  //   `ok`, `invalid_argument`, or the status with which the communicator was revoked.
+  [[nodiscard]] Status set_bandwidths(std::span<const std::uint8_t> by_rank);
 
   // ---- messages between two ranks
   // They don't count in the order of collectives. Messages of one rank with one tag match in the

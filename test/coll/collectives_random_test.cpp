@@ -14,8 +14,21 @@ struct Case {
   std::uint32_t ranks = 1;
   LoopbackOptions network;
   coll::CommunicatorOptions options;
+  std::vector<std::uint8_t> bandwidths;
   std::vector<Job> jobs;
 };
+
+// Often one rank or some have less than the others.
+std::vector<std::uint8_t> draw_bandwidths(proto::Random& random, std::uint32_t ranks) {
+  std::vector<std::uint8_t> bandwidths(ranks, 8);
+  const std::uint64_t kinds = random.below(4);
+  if (kinds == 0) return {};
+  for (std::uint8_t& one : bandwidths) {
+    if (kinds == 1 || random.below(4) == 0) one = static_cast<std::uint8_t>(1 + random.below(16));
+  }
+  if (kinds == 3) bandwidths[random.below(ranks)] = static_cast<std::uint8_t>(1 + random.below(8));
+  return bandwidths;
+}
 
 coll::CommunicatorOptions draw_options(proto::Random& random) {
   if (random.below(4) == 0) return {};
@@ -42,6 +55,7 @@ Case draw_case(proto::Random& random, std::uint64_t most_bytes) {
   one.ranks = static_cast<std::uint32_t>(1 + random.below(17));
   one.options = draw_options(random);
   one.network = draw_network(random, one.options);
+  one.bandwidths = draw_bandwidths(random, one.ranks);
   const std::uint64_t jobs = 1 + (random.below(2) == 0 ? random.below(6) : 0);
   for (std::uint64_t i = 0; i < jobs; ++i) {
     one.jobs.emplace_back(draw_job(random, one.ranks, most_bytes), random);
@@ -98,7 +112,7 @@ void run_cases(std::uint64_t count, std::uint64_t most_bytes) {
     Case one = draw_case(random, most_bytes);
     INFO(one.ranks << " ranks, chunk " << one.options.chunk_bytes << ", pipeline "
                    << one.options.pipeline << ", active " << one.options.max_active);
-    World world(one.ranks, one.network, one.options);
+    World world(one.ranks, one.network, one.options, 7, one.bandwidths);
     run(one, world, random);
     check(one, world, random);
   });

@@ -15,6 +15,7 @@
 #include "coll/broadcast_plan.hpp"
 #include "coll/doubling_plan.hpp"
 #include "coll/exchange_plan.hpp"
+#include "coll/mixed_plan.hpp"
 #include "coll/reduce_plan.hpp"
 #include "coll/ring_plan.hpp"
 #include "coll/rooted_plan.hpp"
@@ -48,24 +49,45 @@ Plans ring_plans(Collective collective, Rank ranks, std::uint64_t count, std::ui
   return plans;
 }
 
+// Calls `run` with the index of each entry of a list.
+template <typename Run>
+void for_each_send(const Plan& plan, Run&& run) {
+  for (std::uint32_t stream = 0; stream < plan.streams(); ++stream) {
+    for (std::uint64_t i = 0; i < plan.sends_of(stream); ++i) run(coll::in_stream(stream, i));
+  }
+}
+template <typename Run>
+void for_each_receive(const Plan& plan, Run&& run) {
+  for (std::uint32_t stream = 0; stream < plan.streams(); ++stream) {
+    for (std::uint64_t i = 0; i < plan.receives_of(stream); ++i) run(coll::in_stream(stream, i));
+  }
+}
+
 // Executes every entry as soon as its window of `window` entries allows, without any notion of
 // time: a send completes at once, its receive when it is posted. True if all plans end.
 class Walk {
  public:
   Walk(const Plans& plans, std::uint64_t window) : window_(window) {
     for (const auto& plan : plans) {
-      One one{plan.get(),
-              std::vector<bool>(plan->sends()),
-              std::vector<bool>(plan->receives()),
-              std::vector<std::uint64_t>(plan->receives(), coll::kNothing),
-              {}};
-      for (std::uint64_t i = 0; i < plan->sends(); ++i) {
+      One one{plan.get(), {}, {}, {}, {}, {}};
+      for (std::uint32_t stream = 0; stream < plan->streams(); ++stream) {
+        one.sent.emplace_back(plan->sends_of(stream));
+        one.processed.emplace_back(plan->receives_of(stream));
+      }
+      for_each_send(*plan, [&](std::uint64_t i) {
         const coll::Outgoing out = plan->send(i);
         if (!out.skip && out.after_receive != coll::kNothing &&
             out.data == plan->receive(out.after_receive).data) {
           one.passed_on[out.after_receive] = i;
         }
-      }
+      });
+      // In plans with several streams, the processing of a later receive takes the sum in a slot.
+      for_each_receive(*plan, [&](std::uint64_t i) {
+        const coll::Incoming in = plan->receive(i);
+        if (plan->streams() > 1 && !in.skip && in.process_after_receive != coll::kNothing) {
+          one.taken_by[in.process_after_receive] = i;
+        }
+      });
       ranks_.push_back(std::move(one));
     }
   }
@@ -73,71 +95,88 @@ class Walk {
   bool finishes() {
     for (bool changed = true; changed;) {
       changed = false;
-      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) changed |= visit(rank);
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        for (std::uint32_t stream = 0; stream < ranks_[rank].plan->streams(); ++stream) {
+          changed |= visit(rank, stream);
+        }
+      }
     }
-    return std::all_of(ranks_.begin(), ranks_.end(), [](const One& one) {
-      return first_open(one.sent) == one.sent.size() &&
-             first_open(one.processed) == one.processed.size();
+    const auto all_done = [](const Lists& lists) {
+      return std::all_of(lists.begin(), lists.end(), [](const std::vector<bool>& list) {
+        return first_open(list) == list.size();
+      });
+    };
+    return std::all_of(ranks_.begin(), ranks_.end(), [&](const One& one) {
+      return all_done(one.sent) && all_done(one.processed);
     });
   }
 
  private:
+  using Lists = std::vector<std::vector<bool>>;  // by stream
   struct One {
     const Plan* plan;
-    std::vector<bool> sent;
-    std::vector<bool> processed;
-    std::vector<std::uint64_t> passed_on;             // receive -> the send out of its buffer
-    std::map<const std::byte*, std::uint64_t> slots;  // scratch slot -> its last receive
+    Lists sent;
+    Lists processed;
+    std::map<std::uint64_t, std::uint64_t> passed_on;  // receive -> the send out of its buffer
+    std::map<std::uint64_t, std::uint64_t> taken_by;   // receive -> the one that adds its slot
+    std::map<const std::byte*, std::uint64_t> slots;   // scratch slot -> its last receive
   };
+
+  static std::uint64_t find(const std::map<std::uint64_t, std::uint64_t>& in, std::uint64_t index) {
+    const auto at = in.find(index);
+    return at == in.end() ? coll::kNothing : at->second;
+  }
 
   // A scratch slot is posted again only after its contents have been processed and passed on.
   static void check_slot(One& one, const coll::Incoming& in, std::uint64_t index) {
     if (in.bytes == 0 || in.data >= fake(1 << 20)) return;  // not scratch memory
     const auto [at, fresh] = one.slots.try_emplace(in.data, index);
     if (fresh) return;
-    CHECK(one.processed[at->second]);
-    CHECK(done(one.sent, one.passed_on[at->second]));
+    CHECK(done(one.processed, at->second));
+    CHECK(done(one.sent, find(one.passed_on, at->second)));
+    CHECK(done(one.processed, find(one.taken_by, at->second)));
     at->second = index;
   }
 
   static std::size_t first_open(const std::vector<bool>& done) {
     return static_cast<std::size_t>(std::find(done.begin(), done.end(), false) - done.begin());
   }
-  static bool done(const std::vector<bool>& list, std::uint64_t index) {
-    return index == coll::kNothing || list[index];
+  static bool done(const Lists& lists, std::uint64_t index) {
+    return index == coll::kNothing || lists[coll::stream_of(index)][coll::place_of(index)];
   }
 
-  bool visit(std::size_t rank) {
+  bool visit(std::size_t rank, std::uint32_t stream) {
     One& one = ranks_[rank];
     bool changed = false;
-    for (std::size_t i = first_open(one.processed);
-         i < std::min<std::size_t>(one.processed.size(), first_open(one.processed) + window_);
-         ++i) {
-      if (one.processed[i]) continue;
-      const coll::Incoming in = one.plan->receive(i);
+    std::vector<bool>& processed = one.processed[stream];
+    for (std::size_t i = first_open(processed);
+         i < std::min<std::size_t>(processed.size(), first_open(processed) + window_); ++i) {
+      if (processed[i]) continue;
+      const coll::Incoming in = one.plan->receive(coll::in_stream(stream, i));
       if (!done(one.processed, in.after_receive) || !done(one.sent, in.after_send)) continue;
       if (!in.skip) {
         if (posted_.insert({in.peer, rank, in.number}).second) {
-          check_slot(one, in, i);
+          check_slot(one, in, coll::in_stream(stream, i));
           changed = true;
         }
         if (here_.count({in.peer, rank, in.number}) == 0) continue;
         if (!done(one.processed, in.process_after_receive)) continue;
         if (!done(one.sent, in.process_after_send)) continue;
       }
-      one.processed[i] = changed = true;
+      processed[i] = changed = true;
     }
-    for (std::size_t i = first_open(one.sent);
-         i < std::min<std::size_t>(one.sent.size(), first_open(one.sent) + window_); ++i) {
-      if (one.sent[i]) continue;
-      const coll::Outgoing out = one.plan->send(i);
+    std::vector<bool>& sent = one.sent[stream];
+    for (std::size_t i = first_open(sent);
+         i < std::min<std::size_t>(sent.size(), first_open(sent) + window_); ++i) {
+      if (sent[i]) continue;
+      const coll::Outgoing out = one.plan->send(coll::in_stream(stream, i));
       if (!done(one.processed, out.after_receive) || !done(one.sent, out.after_send)) continue;
       if (!out.skip) {
         // The network stores nothing: a send completes only if its receive is posted.
         if (posted_.count({rank, out.peer, out.number}) == 0) continue;
         here_.insert({rank, out.peer, out.number});
       }
-      one.sent[i] = changed = true;
+      sent[i] = changed = true;
     }
     return changed;
   }
@@ -154,18 +193,18 @@ void check_pairs(const Plans& plans) {
   using Key = std::tuple<std::size_t, std::size_t, std::uint64_t>;
   std::map<Key, coll::Outgoing> sent;
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
-    for (std::uint64_t i = 0; i < plans[rank]->sends(); ++i) {
+    for_each_send(*plans[rank], [&](std::uint64_t i) {
       const coll::Outgoing out = plans[rank]->send(i);
-      if (out.skip) continue;
+      if (out.skip) return;
       REQUIRE(out.peer != rank);
       REQUIRE(sent.emplace(Key{rank, out.peer, out.number}, out).second);
-    }
+    });
   }
   std::size_t received = 0;
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
-    for (std::uint64_t i = 0; i < plans[rank]->receives(); ++i) {
+    for_each_receive(*plans[rank], [&](std::uint64_t i) {
       const coll::Incoming in = plans[rank]->receive(i);
-      if (in.skip) continue;
+      if (in.skip) return;
       ++received;
       const auto out = sent.find({in.peer, rank, in.number});
       REQUIRE(out != sent.end());
@@ -174,9 +213,11 @@ void check_pairs(const Plans& plans) {
       REQUIRE(out->second.hint.members == in.hint.members);
       REQUIRE(in.hint.step < in.hint.steps);
       REQUIRE(in.hint.group < plans[rank]->groups());
-      // A receive can depend on earlier ones only.
-      if (in.after_receive != coll::kNothing) REQUIRE(in.after_receive < i);
-    }
+      // Within a stream a receive can depend on earlier ones only.
+      const bool is_of_another = in.after_receive == coll::kNothing ||
+                                 coll::stream_of(in.after_receive) != coll::stream_of(i);
+      REQUIRE((is_of_another || in.after_receive < i));
+    });
   }
   CHECK(received == sent.size());
 }
@@ -200,6 +241,43 @@ TEST_CASE("plan: rings of all sizes pair up and come to their end with nothing s
       INFO(ranks << " ranks, " << count << " elements, depth " << depth << ", chunk " << chunk);
       check_all(ring_plans(collective, ranks, count, chunk, depth, random.below(2) == 0));
     }
+  });
+}
+
+TEST_CASE("plan: mixes for ranks of unlike bandwidth pair up and come to their end") {
+  for_each_seed(150, [](proto::Random& random) {
+    const auto ranks = static_cast<Rank>(3 + random.below(7));
+    std::vector<Rank> order(ranks);
+    std::vector<coll::Bandwidth> bandwidths(ranks);
+    for (Rank i = 0; i < ranks; ++i) {
+      order[i] = i;
+      bandwidths[i] = static_cast<coll::Bandwidth>(1 + random.below(random.below(2) == 0 ? 2 : 16));
+    }
+    std::sort(bandwidths.begin(), bandwidths.end());
+    for (Rank i = ranks; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    const std::uint64_t count = 1 + random.below(random.below(2) == 0 ? 30 : 2000);
+    const auto pipeline = static_cast<std::uint32_t>(2 + random.below(12));
+    const coll::Mix mix(bandwidths, count, 16, pipeline);
+    const bool in_place = random.below(2) == 0;
+    Plans plans;
+    std::uint64_t sent = 0;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      const auto place =
+          static_cast<Rank>(std::find(order.begin(), order.end(), rank) - order.begin());
+      const coll::AttachedArguments whole{.order = order,
+                                          .place = place,
+                                          .count = count,
+                                          .in = fake(1 << 20),
+                                          .out = fake(in_place ? 1 << 20 : std::uint64_t{1} << 62),
+                                          .chunk_bytes = 64,
+                                          .depth = pipeline / mix.streams()};
+      plans.push_back(std::make_unique<coll::MixedPlan>(whole, mix));
+      plans.back()->begin(fake(64));
+      for_each_send(*plans.back(), [&](std::uint64_t i) { sent += plans.back()->send(i).bytes; });
+    }
+    INFO(ranks << " ranks, " << count << " elements, " << mix.parts().size() << " parts");
+    CHECK(sent == 2 * (ranks - 1) * count * 4);
+    check_all(plans);
   });
 }
 

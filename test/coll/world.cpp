@@ -4,12 +4,14 @@
 namespace hawser::test {
 
 World::World(std::uint32_t ranks, const LoopbackOptions& network_options,
-             const coll::CommunicatorOptions& communicator_options, std::uint32_t id)
+             const coll::CommunicatorOptions& communicator_options, std::uint32_t id,
+             const std::vector<std::uint8_t>& given_bandwidths)
     : network(ranks, network_options),
       routers(ranks),
       communicators(ranks),
       alive(ranks, true),
-      options(communicator_options) {
+      options(communicator_options),
+      bandwidths(given_bandwidths) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     routers[rank] = std::make_unique<coll::CompletionRouter>(network.endpoint(rank));
     communicators[rank] = std::make_unique<coll::Communicator>(*routers[rank], config(rank, id));
@@ -17,7 +19,8 @@ World::World(std::uint32_t ranks, const LoopbackOptions& network_options,
 }
 
 coll::CommunicatorConfig World::config(std::uint32_t rank, std::uint32_t id) const {
-  coll::CommunicatorConfig config{.id = id, .rank = rank, .options = options};
+  coll::CommunicatorConfig config{
+      .id = id, .rank = rank, .options = options, .bandwidths = bandwidths};
   for (std::uint32_t other = 0; other < alive.size(); ++other) {
     config.peers.push_back(network.peer(rank, other));
   }

@@ -17,7 +17,8 @@ namespace hawser::test {
 class World {
  public:
   World(std::uint32_t ranks, const LoopbackOptions& network_options,
-        const coll::CommunicatorOptions& options = {}, std::uint32_t id = 7);
+        const coll::CommunicatorOptions& options = {}, std::uint32_t id = 7,
+        const std::vector<std::uint8_t>& bandwidths = {});
 
   [[nodiscard]] std::uint32_t ranks() const {
     return static_cast<std::uint32_t>(communicators.size());
@@ -37,6 +38,7 @@ class World {
   std::vector<std::unique_ptr<coll::Communicator>> communicators;
   std::vector<bool> alive;
   coll::CommunicatorOptions options;
+  std::vector<std::uint8_t> bandwidths;
 };
 
 }  // namespace hawser::test
