@@ -10,9 +10,8 @@
 //
 // Streams, each with a window of its own, as their paces differ:
 //   0   the ring, of its members
-//   1   inputs of attached ranks. Of an owner, entry piece · k + attached rank; of an attached
-//   rank,
-//       entry piece · m + number of the block, counted from its own place.
+//   1   inputs of attached ranks. An owner's entry is piece · k + attached rank. An attached rank's
+//       entry is piece · m + block, counted from its own place.
 //   2   results for attached ranks, numbered in the same way
 //
 // The sums of stream 1 are in 2 · depth scratch slots behind those of the ring. A slot is free when
