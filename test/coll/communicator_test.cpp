@@ -257,6 +257,30 @@ TEST_CASE("communicator: buffers that are missing and blocks that are wrong are 
   CHECK(one.idle());
 }
 
+TEST_CASE("communicator: bandwidths are one for each rank, from 1 to 16, and the same at all") {
+  using Bandwidths = std::vector<std::uint8_t>;
+  World world(3, {});
+  proto::Random random(1);
+  for (const Bandwidths& wrong : {Bandwidths{}, {8, 8}, {8, 8, 8, 8}, {8, 0, 8}, {8, 8, 17}}) {
+    CHECK(world.communicators[0]->set_bandwidths(wrong) == Status::invalid_argument);
+  }
+  // A rank that was told something else is found by the first all-reduce that is divided.
+  Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 100'000}, random);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    const Bandwidths bandwidths{8, 4, static_cast<std::uint8_t>(rank == 1 ? 7 : 8)};
+    REQUIRE(world.communicators[rank]->set_bandwidths(bandwidths) == Status::ok);
+    REQUIRE(job.start(*world.communicators[rank]) == Status::ok);
+  }
+  REQUIRE(world.run_until(random, [&] {
+    return std::all_of(world.communicators.begin(), world.communicators.end(),
+                       [](const auto& one) { return one->failure() != nullptr; });
+  }));
+  for (const auto& communicator : world.communicators) {
+    CHECK(communicator->failure()->status == Status::invalid_argument);
+    CHECK(communicator->set_bandwidths(Bandwidths{8, 8, 8}) == Status::invalid_argument);
+  }
+}
+
 TEST_CASE("communicator: a configuration out of range is an error in words") {
   LoopbackNetwork network(3, {});
   coll::CompletionRouter router(network.endpoint(0));
@@ -277,6 +301,7 @@ TEST_CASE("communicator: a configuration out of range is an error in words") {
   refused([](auto& config) { config.options.pipeline = 33; });
   refused([](auto& config) { config.options.pipeline = 0x80000001; });
   refused([](auto& config) { config.peers[1] = kAnyPeer; });
+  refused([](auto& config) { config.bandwidths = {8, 8}; });
   refused([](auto& config) { config.options.max_active = 0; });
   refused([](auto& config) { config.options.small_bytes = (1 << 20) + 1; });
   CHECK_NOTHROW(Communicator(router, good));

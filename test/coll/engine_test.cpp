@@ -264,6 +264,28 @@ void run_threads(unsigned engine_threads) {
   }
 }
 
+TEST_CASE("engine: bandwidths that change between collectives change no sum") {
+  EngineWorld world({.ranks = 5});
+  proto::Random random(3);
+  for (const std::vector<std::uint8_t>& bandwidths : std::vector<std::vector<std::uint8_t>>{
+           {8, 8, 4, 8, 8}, {8, 8, 8, 8, 8}, {1, 16, 2, 16, 16}, {3, 4, 5, 6, 7}}) {
+    for (auto& communicator : world.communicators) {
+      REQUIRE(communicator->set_bandwidths(bandwidths) == Status::ok);
+    }
+    std::vector<Job> jobs;
+    for (const std::uint64_t count : {100'000, 700'001}) {
+      jobs.emplace_back(JobShape{.kind = JobKind::all_reduce,
+                                 .op = coll::ReduceOp::average,
+                                 .ranks = 5,
+                                 .count = count,
+                                 .in_place = count % 2 == 0},
+                        random);
+    }
+    run(world, jobs);
+  }
+  check_quiet(world);
+}
+
 TEST_CASE("engine: a thread a rank with inline progress") { run_threads(0); }
 
 TEST_CASE("engine: a thread a rank and one an engine") { run_threads(1); }
