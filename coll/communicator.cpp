@@ -64,6 +64,24 @@ bool are_empty(std::span<const Segment> blocks) {
 const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
 
+// The arguments that all plans of a kind have in common are filled in.
+Request launch_ring(CommunicatorState& state, Signature signature, RingArguments arguments) {
+  const CommunicatorOptions& options = state.options();
+  signature.options = digest_of(options);
+  arguments.rank = state.channel().rank;
+  arguments.ranks = state.channel().ranks();
+  arguments.chunk_bytes = options.chunk_bytes;
+  arguments.depth = options.pipeline;
+  return state.launch(signature, RingPlan(arguments));
+}
+
+Request launch_rooted(CommunicatorState& state, Signature signature, RootedArguments arguments) {
+  signature.options = digest_of(state.options());
+  arguments.rank = state.channel().rank;
+  arguments.ranks = state.channel().ranks();
+  return state.launch(signature, RootedPlan(arguments));
+}
+
 // A collective that moves nothing between ranks: it counts, and is complete.
 Status skip(CommunicatorState& state, Request& request) {
   state.skip();
@@ -150,17 +168,14 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
                              window);
     return Status::ok;
   }
-  request = state_->launch(signature, RingPlan({.collective = Collective::all_reduce,
-                                                .rank = rank(),
-                                                .ranks = ranks(),
-                                                .count = count,
-                                                .element_bytes = size_of(type),
-                                                .type = type,
-                                                .reduction = reduction,
-                                                .in = bytes_of(in),
-                                                .out = bytes_of(out),
-                                                .chunk_bytes = options.chunk_bytes,
-                                                .depth = options.pipeline}));
+  request = launch_ring(*state_, signature,
+                        {.collective = Collective::all_reduce,
+                         .count = count,
+                         .element_bytes = size_of(type),
+                         .type = type,
+                         .reduction = reduction,
+                         .in = bytes_of(in),
+                         .out = bytes_of(out)});
   return Status::ok;
 }
 
@@ -206,23 +221,16 @@ Status Communicator::reduce_scatter(const void* in, void* out, std::uint64_t cou
     copy(out, in, count * size_of(type));
     return skip(*state_, request);
   }
-  const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.kind = CollectiveKind::reduce_scatter,
-                            .type = type,
-                            .op = reduction.op,
-                            .count = count,
-                            .options = digest_of(options)},
-                           RingPlan({.collective = Collective::reduce_scatter,
-                                     .rank = rank(),
-                                     .ranks = ranks(),
-                                     .count = count,
-                                     .element_bytes = size_of(type),
-                                     .type = type,
-                                     .reduction = reduction,
-                                     .in = bytes_of(in),
-                                     .out = bytes_of(out),
-                                     .chunk_bytes = options.chunk_bytes,
-                                     .depth = options.pipeline}));
+  request = launch_ring(
+      *state_,
+      {.kind = CollectiveKind::reduce_scatter, .type = type, .op = reduction.op, .count = count},
+      {.collective = Collective::reduce_scatter,
+       .count = count,
+       .element_bytes = size_of(type),
+       .type = type,
+       .reduction = reduction,
+       .in = bytes_of(in),
+       .out = bytes_of(out)});
   return Status::ok;
 }
 
@@ -239,23 +247,18 @@ Status Communicator::reduce_scatter_v(const void* in, std::span<const Segment> b
     copy(out, in, blocks[rank()].bytes, 0, blocks[rank()].offset);
     return skip(*state_, request);
   }
-  const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.kind = CollectiveKind::reduce_scatter,
-                            .type = type,
-                            .op = reduction.op,
-                            .lengths = digest_of(blocks),
-                            .options = digest_of(options)},
-                           RingPlan({.collective = Collective::reduce_scatter,
-                                     .rank = rank(),
-                                     .ranks = ranks(),
-                                     .blocks = blocks,
-                                     .element_bytes = size_of(type),
-                                     .type = type,
-                                     .reduction = reduction,
-                                     .in = bytes_of(in),
-                                     .out = bytes_of(out),
-                                     .chunk_bytes = options.chunk_bytes,
-                                     .depth = options.pipeline}));
+  request = launch_ring(*state_,
+                        {.kind = CollectiveKind::reduce_scatter,
+                         .type = type,
+                         .op = reduction.op,
+                         .lengths = digest_of(blocks)},
+                        {.collective = Collective::reduce_scatter,
+                         .blocks = blocks,
+                         .element_bytes = size_of(type),
+                         .type = type,
+                         .reduction = reduction,
+                         .in = bytes_of(in),
+                         .out = bytes_of(out)});
   return Status::ok;
 }
 
@@ -267,17 +270,11 @@ Status Communicator::all_gather(const void* in, void* out, std::uint64_t bytes, 
     copy(out, in, bytes);
     return skip(*state_, request);
   }
-  const CommunicatorOptions& options = state_->options();
-  request = state_->launch(
-      {.kind = CollectiveKind::all_gather, .count = bytes, .options = digest_of(options)},
-      RingPlan({.collective = Collective::all_gather,
-                .rank = rank(),
-                .ranks = ranks(),
-                .count = bytes,
-                .in = bytes_of(in),
-                .out = bytes_of(out),
-                .chunk_bytes = options.chunk_bytes,
-                .depth = options.pipeline}));
+  request = launch_ring(*state_, {.kind = CollectiveKind::all_gather, .count = bytes},
+                        {.collective = Collective::all_gather,
+                         .count = bytes,
+                         .in = bytes_of(in),
+                         .out = bytes_of(out)});
   return Status::ok;
 }
 
@@ -291,18 +288,11 @@ Status Communicator::all_gather_v(const void* in, void* out, std::span<const Seg
     copy(out, in, blocks[rank()].bytes, blocks[rank()].offset);
     return skip(*state_, request);
   }
-  const CommunicatorOptions& options = state_->options();
-  request = state_->launch({.kind = CollectiveKind::all_gather,
-                            .lengths = digest_of(blocks),
-                            .options = digest_of(options)},
-                           RingPlan({.collective = Collective::all_gather,
-                                     .rank = rank(),
-                                     .ranks = ranks(),
-                                     .blocks = blocks,
-                                     .in = bytes_of(in),
-                                     .out = bytes_of(out),
-                                     .chunk_bytes = options.chunk_bytes,
-                                     .depth = options.pipeline}));
+  request = launch_ring(*state_, {.kind = CollectiveKind::all_gather, .lengths = digest_of(blocks)},
+                        {.collective = Collective::all_gather,
+                         .blocks = blocks,
+                         .in = bytes_of(in),
+                         .out = bytes_of(out)});
   return Status::ok;
 }
 
@@ -390,21 +380,16 @@ Status Communicator::gather(const void* in, void* out, std::uint64_t bytes, Rank
     copy(out, in, bytes);
     return skip(*state_, request);
   }
-  request = state_->launch({.kind = CollectiveKind::gather,
-                            .root = root,
-                            .count = bytes,
-                            .options = digest_of(state_->options())},
-                           RootedPlan({.to_root = true,
-                                       .rank = rank(),
-                                       .ranks = ranks(),
-                                       .root = root,
-                                       .in = bytes_of(in),
-                                       .out = bytes_of(out),
-                                       .block_bytes = bytes}));
+  request = launch_rooted(*state_, {.kind = CollectiveKind::gather, .root = root, .count = bytes},
+                          {.to_root = true,
+                           .root = root,
+                           .in = bytes_of(in),
+                           .out = bytes_of(out),
+                           .block_bytes = bytes});
   return Status::ok;
 }
 
-// Of a gather or scatter with lengths: the root's blocks, its long buffer, and its own length.
+// Checks what a root gives to a gather or scatter with lengths: blocks, long buffer, own length.
 bool Communicator::is_right_at_root(std::span<const Segment> blocks, const void* buffer,
                                     std::uint64_t bytes) const noexcept {
   return are_blocks(blocks, ranks(), kMaxMessageBytes, 1) && blocks[rank()].bytes == bytes &&
@@ -421,17 +406,14 @@ Status Communicator::gather_v(const void* in, std::uint64_t bytes, void* out,
     copy(out, in, bytes, blocks[0].offset);
     return skip(*state_, request);
   }
-  request = state_->launch(
-      {.kind = CollectiveKind::gather, .root = root, .options = digest_of(state_->options())},
-      RootedPlan({.to_root = true,
-                  .rank = rank(),
-                  .ranks = ranks(),
-                  .root = root,
-                  .in = bytes_of(in),
-                  .out = bytes_of(out),
-                  .block_bytes = bytes,
-                  .has_lengths = true,
-                  .blocks = root == rank() ? blocks : std::span<const Segment>()}));
+  request = launch_rooted(*state_, {.kind = CollectiveKind::gather, .root = root},
+                          {.to_root = true,
+                           .root = root,
+                           .in = bytes_of(in),
+                           .out = bytes_of(out),
+                           .block_bytes = bytes,
+                           .has_lengths = true,
+                           .blocks = root == rank() ? blocks : std::span<const Segment>()});
   return Status::ok;
 }
 
@@ -446,17 +428,12 @@ Status Communicator::scatter(const void* in, void* out, std::uint64_t bytes, Ran
     copy(out, in, bytes);
     return skip(*state_, request);
   }
-  request = state_->launch({.kind = CollectiveKind::scatter,
-                            .root = root,
-                            .count = bytes,
-                            .options = digest_of(state_->options())},
-                           RootedPlan({.to_root = false,
-                                       .rank = rank(),
-                                       .ranks = ranks(),
-                                       .root = root,
-                                       .in = bytes_of(in),
-                                       .out = bytes_of(out),
-                                       .block_bytes = bytes}));
+  request = launch_rooted(*state_, {.kind = CollectiveKind::scatter, .root = root, .count = bytes},
+                          {.to_root = false,
+                           .root = root,
+                           .in = bytes_of(in),
+                           .out = bytes_of(out),
+                           .block_bytes = bytes});
   return Status::ok;
 }
 
@@ -470,17 +447,14 @@ Status Communicator::scatter_v(const void* in, std::span<const Segment> blocks, 
     copy(out, in, bytes, 0, blocks[0].offset);
     return skip(*state_, request);
   }
-  request = state_->launch(
-      {.kind = CollectiveKind::scatter, .root = root, .options = digest_of(state_->options())},
-      RootedPlan({.to_root = false,
-                  .rank = rank(),
-                  .ranks = ranks(),
-                  .root = root,
-                  .in = bytes_of(in),
-                  .out = bytes_of(out),
-                  .block_bytes = bytes,
-                  .has_lengths = true,
-                  .blocks = root == rank() ? blocks : std::span<const Segment>()}));
+  request = launch_rooted(*state_, {.kind = CollectiveKind::scatter, .root = root},
+                          {.to_root = false,
+                           .root = root,
+                           .in = bytes_of(in),
+                           .out = bytes_of(out),
+                           .block_bytes = bytes,
+                           .has_lengths = true,
+                           .blocks = root == rank() ? blocks : std::span<const Segment>()});
   return Status::ok;
 }
 
@@ -533,17 +507,11 @@ Status Communicator::share_offers(std::span<SplitOffer> offers, SplitOffer own) 
   Status status = Status::again;
   while ((status = state_->admit()) == Status::again) router_.wait(kWait_ns);
   if (status != Status::ok || ranks() == 1) return status;
-  const CommunicatorOptions& options = state_->options();
-  const Request request = state_->launch(
-      {.kind = CollectiveKind::split, .count = sizeof own, .options = digest_of(options)},
-      RingPlan({.collective = Collective::all_gather,
-                .rank = rank(),
-                .ranks = ranks(),
-                .count = sizeof own,
-                .in = reinterpret_cast<const std::byte*>(&offers[rank()]),
-                .out = reinterpret_cast<std::byte*>(offers.data()),
-                .chunk_bytes = options.chunk_bytes,
-                .depth = options.pipeline}));
+  const Request request = launch_ring(*state_, {.kind = CollectiveKind::split, .count = sizeof own},
+                                      {.collective = Collective::all_gather,
+                                       .count = sizeof own,
+                                       .in = reinterpret_cast<const std::byte*>(&offers[rank()]),
+                                       .out = reinterpret_cast<std::byte*>(offers.data())});
   return wait(request);
 }
 

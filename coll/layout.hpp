@@ -68,7 +68,7 @@ enum class Control : std::uint8_t {
   return control_tag(id, Control::abort, 0);
 }
 
-// What was started.
+// The collective that was started.
 enum class CollectiveKind : std::uint8_t {
   all_reduce,
   reduce,

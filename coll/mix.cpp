@@ -6,7 +6,7 @@
 namespace hawser::coll {
 namespace {
 
-__extension__ using Wide = unsigned __int128;
+__extension__ using Wide128 = unsigned __int128;
 
 // The numerator of a schedule's part; all parts have the same denominator.
 struct Weight {
@@ -82,7 +82,7 @@ Mix::Mix(std::span<const Bandwidth> ascending, std::uint64_t elements, std::uint
   std::uint64_t begin = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     so_far += weights[i].weight;
-    const auto exact = static_cast<std::uint64_t>(static_cast<Wide>(elements) * so_far / total);
+    const auto exact = static_cast<std::uint64_t>(static_cast<Wide128>(elements) * so_far / total);
     const std::uint64_t end = i + 1 == count ? elements : std::max(begin, exact / line * line);
     if (end > begin) parts_[count_++] = {weights[i].attached, begin, end - begin};
     begin = end;

@@ -259,13 +259,13 @@ TEST_CASE("communicator: buffers that are missing and blocks that are wrong are 
 
 TEST_CASE("communicator: bandwidths are one for each rank, from 1 to 16, and the same at all") {
   using Bandwidths = std::vector<std::uint8_t>;
-  World world(3, {});
   proto::Random random(1);
+  Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 100'000}, random);
+  World world(3, {});
   for (const Bandwidths& wrong : {Bandwidths{}, {8, 8}, {8, 8, 8, 8}, {8, 0, 8}, {8, 8, 17}}) {
     CHECK(world.communicators[0]->set_bandwidths(wrong) == Status::invalid_argument);
   }
   // A rank that was told something else is found by the first all-reduce that is divided.
-  Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 100'000}, random);
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     const Bandwidths bandwidths{8, 4, static_cast<std::uint8_t>(rank == 1 ? 7 : 8)};
     REQUIRE(world.communicators[rank]->set_bandwidths(bandwidths) == Status::ok);
