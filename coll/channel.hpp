@@ -33,9 +33,9 @@ struct Channel {
 
 // The lower 48 bits of user_data, which identify one of the communicator's operations.
 struct Mark {
-  enum class Kind : std::uint8_t { send, receive, abort_send, listener, agreement, message };
+  enum class Kind : std::uint8_t { send, receive, abort_send, listener, agreement, message, vote };
   Kind kind = Kind::send;
-  std::uint32_t slot = 0;   // of the execution, or of the message
+  std::uint32_t slot = 0;   // of the execution, or of the message, or a rank
   std::uint32_t index = 0;  // within the window, or number of the listener, or its kind
 
   [[nodiscard]] constexpr std::uint64_t pack() const noexcept {

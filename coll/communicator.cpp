@@ -5,21 +5,12 @@
 #include <cstring>
 
 #include "coll/communicator_state.hpp"
+#include "coll/launch.hpp"
 #include "coll/reduce.hpp"
 
 namespace hawser::coll {
 
-// A rank's words to all others in a split.
-struct Communicator::SplitOffer {
-  std::uint32_t colour = 0;
-  std::uint32_t key = 0;
-  std::uint32_t id = 0;  // the lowest that none of its communicators has had
-};
-
 namespace {
-
-// One turn of `wait` blocks at most this long. A completion ends it; it waits for nothing else.
-constexpr std::uint64_t kWait_ns = 100'000'000;
 
 // Upper bound of buffers, so that sums and products of lengths don't overflow.
 constexpr std::uint64_t kMaxBufferBytes = std::uint64_t{1} << 62;
@@ -31,12 +22,6 @@ void copy(void* to, const void* from, std::uint64_t bytes, std::uint64_t to_at =
   std::byte* const target = static_cast<std::byte*>(to) + to_at;
   const std::byte* const source = static_cast<const std::byte*>(from) + from_at;
   if (target != source) std::memcpy(target, source, bytes);
-}
-
-// The options that decide how data is cut into messages.
-std::uint64_t digest_of(const CommunicatorOptions& options) {
-  return static_cast<std::uint64_t>(options.chunk_bytes) << 32 ^
-         static_cast<std::uint64_t>(options.small_bytes) << 8 ^ options.pipeline;
 }
 
 // All ranks know the length of each block.
@@ -63,24 +48,6 @@ bool are_empty(std::span<const Segment> blocks) {
 
 const std::byte* bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 std::byte* bytes_of(void* data) { return static_cast<std::byte*>(data); }
-
-// The arguments that all plans of a kind have in common are filled in.
-Request launch_ring(CommunicatorState& state, Signature signature, RingArguments arguments) {
-  const CommunicatorOptions& options = state.options();
-  signature.options = digest_of(options);
-  arguments.rank = state.channel().rank;
-  arguments.ranks = state.channel().ranks();
-  arguments.chunk_bytes = options.chunk_bytes;
-  arguments.depth = options.pipeline;
-  return state.launch(signature, RingPlan(arguments));
-}
-
-Request launch_rooted(CommunicatorState& state, Signature signature, RootedArguments arguments) {
-  signature.options = digest_of(state.options());
-  arguments.rank = state.channel().rank;
-  arguments.ranks = state.channel().ranks();
-  return state.launch(signature, RootedPlan(arguments));
-}
 
 // A collective that moves nothing between ranks: it counts, and is complete.
 Status skip(CommunicatorState& state, Request& request) {
@@ -500,55 +467,6 @@ Status Communicator::wait(const Request& request, Received* received) {
 }
 
 bool Communicator::released(const Request& request) const { return state_->released(request); }
-
-// Ends with this rank's offer in the offers of all ranks.
-Status Communicator::share_offers(std::span<SplitOffer> offers, SplitOffer own) {
-  offers[rank()] = own;
-  Status status = Status::again;
-  while ((status = state_->admit()) == Status::again) router_.wait(kWait_ns);
-  if (status != Status::ok || ranks() == 1) return status;
-  const Request request = launch_ring(*state_, {.kind = CollectiveKind::split, .count = sizeof own},
-                                      {.collective = Collective::all_gather,
-                                       .count = sizeof own,
-                                       .in = reinterpret_cast<const std::byte*>(&offers[rank()]),
-                                       .out = reinterpret_cast<std::byte*>(offers.data())});
-  return wait(request);
-}
-
-Status Communicator::split(std::uint32_t colour, std::uint32_t key,
-                           std::unique_ptr<Communicator>& made) {
-  std::unique_ptr<Communicator> child;
-  try {
-    Router& router = *router_.router_;
-    const auto offers = std::make_shared<std::vector<SplitOffer>>(ranks());
-    state_->keep(offers);  // if a wait fails or is cancelled, the engine may still write to them
-    const Status status = share_offers(*offers, {colour, key, router.next_id()});
-    if (status != Status::ok) return status;
-    state_->let_go();
-    CommunicatorConfig config{.options = state_->options()};
-    std::vector<Rank> members;
-    for (Rank one = 0; one < ranks(); ++one) {
-      config.id = std::max(config.id, (*offers)[one].id);
-      if ((*offers)[one].colour == colour) members.push_back(one);
-    }
-    router.note_id(config.id);
-    if (colour != kNoColour) {
-      std::stable_sort(members.begin(), members.end(),
-                       [&](Rank a, Rank b) { return (*offers)[a].key < (*offers)[b].key; });
-      for (const Rank one : members) {
-        if (one == rank()) config.rank = static_cast<Rank>(config.peers.size());
-        config.peers.push_back(state_->channel().peers[one]);
-      }
-      child = std::make_unique<Communicator>(router_, config);
-    }
-  } catch (...) {
-    // The others may have theirs, and would wait in it for this rank.
-    abort(rank(), Status::cancelled);
-    throw;
-  }
-  made = std::move(child);  // `made` may own this communicator
-  return Status::ok;
-}
 
 void Communicator::abort(Rank failed, Status reason) { state_->abort(failed, reason); }
 

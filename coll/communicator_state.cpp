@@ -212,6 +212,7 @@ bool CommunicatorState::released(const Request& request) const noexcept {
 
 bool CommunicatorState::idle() const noexcept {
   return revocation_.untold() == 0 && messages_.in_flight() == 0 &&
+         (shrinking_ == nullptr || shrinking_->untold() == 0) &&
          std::all_of(line_.begin(), line_.end(), [this](std::uint32_t index) {
            return failure_ && slots_[index].execution.in_flight() == 0;
          });
@@ -219,11 +220,23 @@ bool CommunicatorState::idle() const noexcept {
 
 std::uint64_t CommunicatorState::in_flight() const noexcept {
   std::uint64_t count = revocation_.in_flight() + agreement_.in_flight() + messages_.in_flight();
+  if (shrinking_ != nullptr) count += shrinking_->in_flight();
   for (const std::uint32_t index : line_) count += slots_[index].execution.in_flight();
   return count;
 }
 
-bool CommunicatorState::held_back() const noexcept { return held_back_ || revocation_.held_back(); }
+bool CommunicatorState::held_back() const noexcept {
+  return held_back_ || revocation_.held_back() ||
+         (shrinking_ != nullptr && shrinking_->held_back());
+}
+
+bool CommunicatorState::begin_shrinking(std::span<const Rank> without) {
+  if (shrinking_ != nullptr) return false;
+  shrinking_ = std::make_unique<Shrinking>(channel_, channel_.router.next_id(), without);
+  advance();
+  channel_.router.flush();
+  return true;
+}
 
 void CommunicatorState::on_completion(const Completion& completion) {
   const Mark mark = Mark::unpack(completion.user_data);
@@ -240,6 +253,7 @@ void CommunicatorState::on_completion(const Completion& completion) {
     }
     return;
   }
+  if (mark.kind == Mark::Kind::vote) return shrinking_->on_completion(mark, completion);
   if (mark.kind == Mark::Kind::agreement) {
     const std::optional<Rank> dead = agreement_.on_sent(channel_, completion);
     if (dead) fail_by(*dead, completion.status, "message to");
@@ -322,6 +336,7 @@ void CommunicatorState::advance() {
   if (failure_) {
     for (const std::uint32_t index : line_) slots_[index].execution.cancel_operations(channel_);
     messages_.cancel(channel_);
+    if (shrinking_ != nullptr) shrinking_->advance(channel_);
     return;
   }
   TurnBudget budget{.process_bytes = kProcessBytesPerTurn};
@@ -378,6 +393,7 @@ void CommunicatorState::retire() {
       line_.begin(), line_.end(), [this](std::uint32_t index) { return !slots_[index].finished; });
   if (unfinished || messages_.in_flight() > 0) abort(channel_.rank, Status::cancelled);
   revocation_.retire();
+  if (shrinking_ != nullptr) shrinking_->retire();
   retired_ = true;
   advance();
   channel_.router.discard(channel_.id);

@@ -18,6 +18,7 @@
 #include "coll/messages.hpp"
 #include "coll/revocation.hpp"
 #include "coll/router.hpp"
+#include "coll/shrinking.hpp"
 #include "hawser/collectives.hpp"
 
 namespace hawser::coll {
@@ -62,6 +63,12 @@ class CommunicatorState final : public Route {
   [[nodiscard]] bool released(const Request& request) const noexcept;
   [[nodiscard]] bool idle() const noexcept;
   void abort(Rank failed, Status reason);
+
+  // Begins to agree on who is left. Requires a failure; false if it has begun already.
+  [[nodiscard]] bool begin_shrinking(std::span<const Rank> without);
+  // Null before begin_shrinking.
+  [[nodiscard]] const Shrinking* shrinking() const noexcept { return shrinking_.get(); }
+
   // Keeps buffers of a collective until it has ended well; otherwise until no operation can refer
   // to them.
   void keep(std::shared_ptr<void> buffers) { kept_.push_back(std::move(buffers)); }
@@ -118,6 +125,7 @@ class CommunicatorState final : public Route {
   std::vector<Agreement::Running> running_;  // for `running`, to spare the heap
   Messages messages_;
   Revocation revocation_;
+  std::unique_ptr<Shrinking> shrinking_;
   Agreement agreement_;
   std::optional<Failure> failure_;
   std::uint32_t next_group_ = 0;

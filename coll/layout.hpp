@@ -6,9 +6,10 @@
 //              | 31..0 sequence of the start
 //              of control: the number is the kind, and an abort's sequence is 0
 //              between two ranks: the number is 0, and the sequence is the caller's tag
+//              of a vote: bits 55 and 54 are set, and the rest is 0
 //   immediate  of data, queries and their answers: the signature of what was started
 //              of an abort: 63..56 status | 55..32 rank | 31..8 reporter | 7..0 zero
-//              between two ranks: 0
+//              between two ranks, and of a vote: 0
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,11 @@ inline constexpr std::uint64_t kTagNumberMask = (1ull << 22) - 1;
 
 [[nodiscard]] constexpr std::uint64_t message_tag(std::uint32_t id, std::uint32_t tag) noexcept {
   return kTagMessage | tag_base(id) | tag;
+}
+
+// Votes on who is left when a communicator was revoked.
+[[nodiscard]] constexpr std::uint64_t vote_tag(std::uint32_t id) noexcept {
+  return kTagControl | kTagMessage | tag_base(id);
 }
 
 // Messages without payload about a collective or the whole communicator.

@@ -24,11 +24,11 @@ void Revocation::listen(const Channel& channel, std::uint32_t index) {
   Listener& listener = listeners_[index];
   if (listener.posted || closed_) return;
   // The id's part of the tag must always match, because other communicators share the channel.
-  const std::uint64_t counts = index == kAborts ? kTagIdMask | kTagControl : kTagIdMask;
+  const std::uint64_t counts = kTagIdMask | kTagControl | (index == kAborts ? kTagMessage : 0);
   const Status status = channel.endpoint().receive(
       {.peer = kAnyPeer,
        .channel = channel.number(),
-       .tag = abort_tag(channel.id),
+       .tag = index == kAborts ? abort_tag(channel.id) : tag_base(channel.id),
        .ignore = ~counts,
        .user_data = channel.route | Mark{.kind = Mark::Kind::listener, .index = index}.pack(),
        .owner = ChannelOwner::collectives},

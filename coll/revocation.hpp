@@ -7,8 +7,9 @@
 // must be dead as it has neighbours. Abort messages have no payload, only their immediate.
 //
 // A revoked member also keeps a receive without room posted, which takes all other messages of this
-// communicator. They hold nothing then, and sends to this member end, rather than wait for receives
-// that it has cancelled. When the communicator is destroyed, the router discards them (leftovers).
+// communicator but votes (Shrinking). They hold nothing then, and sends to this member end, rather
+// than wait for receives that it has cancelled. When the communicator is destroyed, the router
+// discards them (leftovers).
 #pragma once
 
 #include <array>

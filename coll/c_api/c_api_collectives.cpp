@@ -30,6 +30,7 @@ using hawser::c_api::copy_text;
 using hawser::c_api::guarded;
 using hawser::c_api::same;
 using hawser::c_api::take;
+using hawser::coll::Communicator;
 using hawser::coll::DataType;
 using hawser::coll::ReduceOp;
 using hawser::coll::Reduction;
@@ -86,6 +87,18 @@ Reduction reduction_of(const hawser_coll_reduction& given) {
     made.context = const_cast<hawser_coll_reduction*>(&given);
   }
   return made;
+}
+
+// Makes a communicator of some ranks of another. `call` may make none.
+template <class Call>
+hawser_status make(hawser_coll_communicator** made, char* error, std::size_t error_bytes,
+                   Call&& call) {
+  return guarded(error, error_bytes, [&] {
+    auto handle = std::make_unique<hawser_coll_communicator>();
+    const Status status = call(handle->communicator);
+    if (status == Status::ok) *made = handle->communicator != nullptr ? handle.release() : nullptr;
+    return code(status);
+  });
 }
 
 // Starts a collective or a message.
@@ -388,11 +401,17 @@ int hawser_coll_released(const hawser_coll_communicator* communicator,
 hawser_status hawser_coll_split(hawser_coll_communicator* communicator, uint32_t colour,
                                 uint32_t key, hawser_coll_communicator** made, char* error,
                                 size_t error_bytes) {
-  return guarded(error, error_bytes, [&] {
-    auto handle = std::make_unique<hawser_coll_communicator>();
-    const Status status = communicator->communicator->split(colour, key, handle->communicator);
-    if (status == Status::ok) *made = handle->communicator != nullptr ? handle.release() : nullptr;
-    return code(status);
+  return make(made, error, error_bytes, [&](std::unique_ptr<Communicator>& result) {
+    return communicator->communicator->split(colour, key, result);
+  });
+}
+
+hawser_status hawser_coll_shrink(hawser_coll_communicator* communicator,
+                                 const hawser_coll_rank* without, uint64_t count,
+                                 hawser_coll_communicator** made, char* error, size_t error_bytes) {
+  if (without == nullptr && count > 0) return HAWSER_INVALID_ARGUMENT;
+  return make(made, error, error_bytes, [&](std::unique_ptr<Communicator>& result) {
+    return communicator->communicator->shrink({without, count}, result);
   });
 }
 

@@ -194,6 +194,11 @@ hawser_status hawser_coll_split(hawser_coll_communicator* communicator, uint32_t
                                 uint32_t key, hawser_coll_communicator** made, char* error,
                                 size_t error_bytes);
 
+/* `without` has `count` ranks, and may be NULL if there are none. */
+hawser_status hawser_coll_shrink(hawser_coll_communicator* communicator,
+                                 const hawser_coll_rank* without, uint64_t count,
+                                 hawser_coll_communicator** made, char* error, size_t error_bytes);
+
 void hawser_coll_abort(hawser_coll_communicator* communicator, hawser_coll_rank failed,
                        hawser_status reason);
 /* HAWSER_OK while the communicator works. Otherwise the status of its failure; `rank` and `text`

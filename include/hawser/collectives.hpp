@@ -22,7 +22,7 @@
 // opposite order.
 //
 // Errors. Constructors throw hawser::Error. After that calls return a Status, and allocate nothing
-// but a failure's text. Only `split` does both.
+// but a failure's text. Only `split` and `shrink` do both.
 //
 // Threads that make progress must compute floats as C++ does: with subnormals, and rounding to
 // nearest. Otherwise ranks may get different bits.
@@ -172,7 +172,7 @@ struct CommunicatorOptions {
 
 struct CommunicatorConfig {
   // Below 2^22. Unique among the communicators that share an endpoint, former ones included, and
-  // those that `split` has made. A split takes an id above all that its ranks have had.
+  // those that `split` and `shrink` have made. These take ids above all that their ranks have had.
   std::uint32_t id = 0;
   Rank rank = 0;                // of this endpoint
   std::vector<PeerId> peers{};  // by rank, all different; the own entry is not used
@@ -331,6 +331,22 @@ class Communicator {
   // Throws Error if no id below 2^22 is left, or std::bad_alloc; this communicator is then revoked.
   [[nodiscard]] Status split(std::uint32_t colour, std::uint32_t key,
                              std::unique_ptr<Communicator>& made);
+
+  // The ranks that are left of a revoked communicator become one, with the same options, all the
+  // same bandwidth, and in the order of their ranks. Every rank that lives calls it, and it blocks
+  // until they have, or until the sessions with the others have ended. Ranks may fail meanwhile.
+  // Those of `without` are given up although they may live; it is the same at all ranks. Two ranks
+  // that have a session with each other, and get `ok`, get the same communicator. `made` as above.
+  //   `ok`
+  //   `invalid_argument`: this communicator is not revoked, or has been shrunk, or `without` names
+  //   a
+  //     rank that it hasn't.
+  //   `cancelled`: the others go on without this rank, or `without` names it.
+  //   `endpoint_closed`, `nic_error`: the vote failed. The others take this rank for one that is
+  //     left: close the endpoint.
+  // Throws as split does. After that, too, close the endpoint.
+  [[nodiscard]] Status shrink(std::span<const Rank> without, std::unique_ptr<Communicator>& made);
+  [[nodiscard]] Status shrink(std::unique_ptr<Communicator>& made) { return shrink({}, made); }
 
   // ---- failure
   // Revokes the communicator at all members: rank `failed`, which is below ranks(), has failed, for

@@ -315,5 +315,29 @@ TEST_CASE("collectives in C: a failure has a status, a rank and a text") {
   CHECK(hawser_coll_barrier(trio.all[1], &request) == HAWSER_PEER_TIMEOUT);
 }
 
+TEST_CASE("collectives in C: a rank that leaves out all others is left alone") {
+  Trio trio;
+  const hawser_coll_rank others[] = {1, 2, 3};
+  hawser_coll_communicator* made = nullptr;
+  char error[64] = "";
+  const auto shrink = [&](const hawser_coll_rank* without, std::uint64_t count) {
+    return hawser_coll_shrink(trio.all[0], without, count, &made, error, sizeof error);
+  };
+  CHECK(shrink(others, 2) == HAWSER_INVALID_ARGUMENT);  // it is not revoked
+  hawser_coll_abort(trio.all[0], 1, HAWSER_PEER_TIMEOUT);
+  CHECK(shrink(nullptr, 1) == HAWSER_INVALID_ARGUMENT);
+  CHECK(shrink(others, 3) == HAWSER_INVALID_ARGUMENT);
+  CHECK(made == nullptr);
+  REQUIRE(shrink(others, 2) == HAWSER_OK);
+  REQUIRE(made != nullptr);
+  CHECK((hawser_coll_ranks(made) == 1 && hawser_coll_rank_of(made) == 0));
+  CHECK(hawser_coll_id(made) == 10);
+  hawser_coll_request request{};
+  REQUIRE(hawser_coll_barrier(made, &request) == HAWSER_OK);
+  CHECK(hawser_coll_test(made, request, nullptr) == HAWSER_OK);
+  hawser_coll_destroy(made);
+  CHECK(shrink(others, 2) == HAWSER_INVALID_ARGUMENT);  // it has been shrunk
+}
+
 }  // namespace
 }  // namespace hawser::test

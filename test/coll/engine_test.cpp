@@ -408,6 +408,94 @@ TEST_CASE("engine: a split may replace the communicator that it is called of") {
   for (const Status status : seen) CHECK(status == Status::ok);
 }
 
+// Whether a sum over all ranks of `made` comes out right.
+Status sum_of_ranks(coll::Communicator& made) {
+  std::uint64_t own = made.rank() + 1;
+  std::uint64_t sum = 0;
+  coll::Request request;
+  Status status = made.all_reduce(&own, &sum, 1, coll::DataType::i64, coll::ReduceOp::sum, request);
+  if (status == Status::ok) status = made.wait(request);
+  const std::uint64_t expected = std::uint64_t{made.ranks()} * (made.ranks() + 1) / 2;
+  return status == Status::ok && sum != expected ? Status::truncated : status;
+}
+
+TEST_CASE("engine: the ranks that are left when two have died go on in a smaller communicator") {
+  constexpr std::uint32_t kRanks = 6;
+  Tunables tunables;
+  tunables.peer_timeout_ms = 300;
+  EngineWorld world({.ranks = kRanks, .tunables = tunables});
+  std::vector<Status> seen(kRanks, Status::again);
+  std::vector<std::uint32_t> ids(kRanks, 0);
+  std::vector<std::uint32_t> ranks(kRanks, 0);
+  run_each(world, [&](std::uint32_t rank) {
+    if (rank == 1 || rank == 4) {
+      world.endpoint(rank).close();
+      seen[rank] = Status::ok;
+      return;
+    }
+    std::unique_ptr<coll::Communicator>& own = world.communicators[rank];
+    while (own->failure() == nullptr) (void)sum_of_ranks(*own);
+    const std::uint32_t former = own->id();
+    seen[rank] = own->shrink(own);  // it may replace the communicator that it is called of
+    if (seen[rank] != Status::ok) return;
+    ids[rank] = own->id() - former;
+    ranks[rank] = own->ranks() * 10 + own->rank();
+    for (int i = 0; i < 20 && seen[rank] == Status::ok; ++i) seen[rank] = sum_of_ranks(*own);
+  });
+  for (const Status status : seen) CHECK(status == Status::ok);
+  CHECK(ids == std::vector<std::uint32_t>{1, 0, 1, 1, 0, 1});
+  CHECK(ranks == std::vector<std::uint32_t>{40, 0, 41, 42, 0, 43});
+}
+
+TEST_CASE("engine: ranks that disagreed go on together, and without whom all leave out") {
+  constexpr std::uint32_t kRanks = 4;
+  EngineWorld world({.ranks = kRanks});
+  std::vector<std::array<Status, 3>> seen(kRanks);
+  std::vector<std::uint32_t> sizes(kRanks, 0);
+  run_each(world, [&](std::uint32_t rank) {
+    coll::Communicator& own = *world.communicators[rank];
+    std::unique_ptr<coll::Communicator> all;
+    std::unique_ptr<coll::Communicator> three;
+    seen[rank][0] = own.shrink(all);  // not revoked yet
+    if (rank == 0) own.abort(rank, Status::invalid_argument);
+    while (own.failure() == nullptr) (void)sum_of_ranks(own);
+    seen[rank][1] = own.shrink(all);
+    if (seen[rank][1] != Status::ok) return;
+    sizes[rank] = 10 * all->ranks();
+    const coll::Rank without[] = {2};
+    all->abort(2, Status::cancelled);
+    seen[rank][2] = all->shrink(without, three);
+    if (seen[rank][2] != Status::ok) return;
+    sizes[rank] += three->ranks();
+    seen[rank][2] = sum_of_ranks(*three);
+  });
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    INFO("rank " << rank);
+    CHECK(seen[rank][0] == Status::invalid_argument);
+    CHECK(seen[rank][1] == Status::ok);
+    CHECK(seen[rank][2] == (rank == 2 ? Status::cancelled : Status::ok));
+    CHECK(sizes[rank] == (rank == 2 ? 40 : 43));
+  }
+}
+
+TEST_CASE("engine: a shrink with wrong arguments, or a second time, is refused") {
+  EngineWorld world({.ranks = 2});
+  std::vector<Status> seen(6, Status::again);
+  run_each(world, [&](std::uint32_t rank) {
+    coll::Communicator& own = *world.communicators[rank];
+    std::unique_ptr<coll::Communicator> made;
+    own.abort(1, Status::cancelled);
+    const coll::Rank none[] = {2};
+    seen[rank] = own.shrink(none, made);
+    seen[2 + rank] = own.shrink(made);
+    const coll::Communicator* const first = made.get();
+    seen[4 + rank] = own.shrink(made);
+    if (made.get() != first) seen[4 + rank] = Status::ok;
+  });
+  const auto no = Status::invalid_argument;
+  CHECK(seen == std::vector<Status>{no, no, Status::ok, Status::ok, no, no});
+}
+
 TEST_CASE("engine: an id that a router has, or had lately, is refused") {
   EngineWorld world({.ranks = 2});
   const coll::CommunicatorConfig config{

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Votes over endpoints that refuse, delay and die: all that live agree, and nothing is left behind.
+#include "coll/shrinking.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+#include "coll/route.hpp"
+#include "test/support/loopback_endpoints.hpp"
+#include "test/support/seeded.hpp"
+
+namespace hawser::test {
+namespace {
+
+using coll::Rank;
+
+constexpr std::uint32_t kId = 3 + (2u << coll::kChannelIdBits);
+
+// A rank that has begun to shrink.
+class Voter final : public coll::Route {
+ public:
+  Voter(LoopbackNetwork& network, Rank rank, Rank ranks, std::span<const Rank> without)
+      : router_(network.endpoint(rank)) {
+    for (Rank other = 0; other < ranks; ++other) peers_.push_back(network.peer(rank, other));
+    channel_ = std::make_unique<coll::Channel>(
+        coll::Channel{.router = router_, .peers = peers_, .id = kId, .rank = rank, .route = 0});
+    channel_->route = router_.add(*this);
+    shrinking = std::make_unique<coll::Shrinking>(*channel_, 100 + rank, without);
+  }
+
+  void on_completion(const Completion& completion) override {
+    shrinking->on_completion(coll::Mark::unpack(completion.user_data), completion);
+  }
+  void advance() override { shrinking->advance(*channel_); }
+  void look() override {}
+  [[nodiscard]] bool busy() const noexcept override { return false; }
+  [[nodiscard]] bool held_back() const noexcept override { return shrinking->held_back(); }
+  [[nodiscard]] std::uint64_t in_flight() const noexcept override { return shrinking->in_flight(); }
+  void retire() override { shrinking->retire(); }
+
+  void progress() { router_.progress(); }
+
+  std::unique_ptr<coll::Shrinking> shrinking;
+
+ private:
+  std::vector<PeerId> peers_;
+  std::unique_ptr<coll::Channel> channel_;
+  coll::Router router_;  // the last member: its destructor uses the others
+};
+
+struct Voters {
+  Voters(Rank ranks, const LoopbackOptions& options, std::span<const Rank> without = {})
+      : network(ranks, options), alive(ranks, true) {
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      voters.push_back(std::make_unique<Voter>(network, rank, ranks, without));
+    }
+  }
+
+  [[nodiscard]] bool run_until(proto::Random& random, auto&& done) {
+    const std::uint64_t limit = 100'000 * voters.size();
+    for (std::uint64_t i = 0; i < limit; ++i) {
+      if (i % voters.size() == 0 && done()) return true;
+      const std::uint64_t rank = random.below(voters.size());
+      if (alive[rank]) voters[rank]->progress();
+    }
+    return done();
+  }
+  [[nodiscard]] bool all_living(auto&& is_so) const {
+    for (Rank rank = 0; rank < voters.size(); ++rank) {
+      if (alive[rank] && !is_so(*voters[rank])) return false;
+    }
+    return true;
+  }
+  void kill(Rank rank) {
+    alive[rank] = false;
+    network.kill(rank);
+  }
+
+  LoopbackNetwork network;
+  std::vector<std::unique_ptr<Voter>> voters;
+  std::vector<bool> alive;
+};
+
+bool has_ended(const Voter& one) { return one.shrinking->status() != Status::again; }
+
+TEST_CASE("shrinking: all that live agree, whoever dies meanwhile, over endpoints that refuse") {
+  for_each_seed(200, [](proto::Random& random) {
+    const auto ranks = static_cast<Rank>(1 + random.below(20));
+    Voters voters(ranks, {.seed = random.next(),
+                          .again = 0.2 * static_cast<double>(random.below(4)),
+                          .max_delay = static_cast<std::uint32_t>(random.below(40)),
+                          .max_operations = random.below(2) == 0 ? 8192u : 140u,
+                          .unexpected_bytes = random.below(2) * 5000,
+                          .peer_timeout = 300});
+    // Rank 0 lives.
+    std::vector<std::uint64_t> deaths(random.below(ranks));
+    for (std::uint64_t& moment : deaths) moment = random.below(100 * ranks);
+    std::sort(deaths.begin(), deaths.end());
+    std::uint64_t turns = 0;
+    std::size_t next = 0;
+    REQUIRE(voters.run_until(random, [&] {
+      turns += ranks;
+      for (; next < deaths.size() && deaths[next] <= turns; ++next) {
+        const auto one = static_cast<Rank>(random.below(ranks));
+        if (one != 0 && voters.alive[one]) voters.kill(one);
+      }
+      return next == deaths.size() && voters.all_living(has_ended);
+    }));
+    const coll::Shrinking& first = *voters.voters[0]->shrinking;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      if (!voters.alive[rank]) continue;
+      const coll::Shrinking& one = *voters.voters[rank]->shrinking;
+      INFO("rank " << rank << " of " << ranks);
+      REQUIRE(one.status() == Status::ok);
+      CHECK(one.survivors().id() == first.survivors().id());
+      for (Rank other = 0; other < ranks; ++other) {
+        CHECK(one.survivors().is_left(other) == first.survivors().is_left(other));
+        if (voters.alive[other]) CHECK(one.survivors().is_left(other));
+      }
+    }
+    REQUIRE(voters.run_until(random, [&] {
+      return voters.all_living([](const Voter& one) { return one.shrinking->untold() == 0; });
+    }));
+    for (auto& voter : voters.voters) voter->retire();
+    REQUIRE(voters.run_until(random, [&] {
+      return voters.all_living([](const Voter& one) { return one.in_flight() == 0; });
+    }));
+    CHECK(voters.network.complaints() == std::vector<std::string>{});
+  });
+}
+
+TEST_CASE("shrinking: more ranks than receives at once, and one that never votes is left out") {
+  proto::Random random(5);
+  constexpr Rank kRanks = 100;
+  constexpr Rank kHung = 40;
+  const Rank without[] = {kHung};
+  Voters voters(kRanks, {.max_delay = 3, .max_operations = 140, .unexpected_bytes = 0}, without);
+  voters.alive[kHung] = false;  // it does nothing
+  REQUIRE(voters.run_until(random, [&] { return voters.all_living(has_ended); }));
+  for (Rank rank = 0; rank < kRanks; ++rank) {
+    if (rank == kHung) continue;
+    REQUIRE(voters.voters[rank]->shrinking->status() == Status::ok);
+    CHECK(voters.voters[rank]->shrinking->survivors().id() == 100 + kRanks - 1);
+    for (Rank other = 0; other < kRanks; ++other) {
+      CHECK(voters.voters[rank]->shrinking->survivors().is_left(other) == (other != kHung));
+    }
+  }
+  // It finds out when it goes on.
+  voters.alive[kHung] = true;
+  REQUIRE(voters.run_until(random, [&] { return voters.all_living(has_ended); }));
+  CHECK(voters.voters[kHung]->shrinking->status() == Status::ok);
+  CHECK_FALSE(voters.voters[kHung]->shrinking->survivors().is_left(kHung));
+  CHECK(voters.voters[kHung]->shrinking->survivors().is_left(0));
+}
+
+TEST_CASE("shrinking: a closed endpoint ends it with its status") {
+  proto::Random random(5);
+  Voters voters(3, {});
+  voters.network.endpoint(1).close();
+  REQUIRE(voters.run_until(random, [&] { return has_ended(*voters.voters[1]); }));
+  CHECK(voters.voters[1]->shrinking->status() == Status::endpoint_closed);
+  voters.kill(1);
+  REQUIRE(voters.run_until(random, [&] { return voters.all_living(has_ended); }));
+  CHECK(voters.voters[0]->shrinking->status() == Status::ok);
+  CHECK_FALSE(voters.voters[2]->shrinking->survivors().is_left(1));
+}
+
+}  // namespace
+}  // namespace hawser::test
