@@ -82,7 +82,7 @@ std::optional<Agreement::Disagreement> Agreement::ask(const Channel& channel,
       asked_ == oldest->message) {
     return suspect_;
   }
-  if (queries_ == 0) send(channel, Kind::query, channel.peers[*oldest->awaits], *oldest);
+  if (queries_ == 0) (void)send(channel, Kind::query, channel.peers[*oldest->awaits], *oldest);
   return std::nullopt;
 }
 
@@ -102,13 +102,13 @@ std::optional<Agreement::Disagreement> Agreement::on_arrival(const Channel& chan
   }
   // It is complete here, so nothing more will come, whatever it was.
   if (answers_ < kMostAnswers) {
-    send(channel, Kind::answer, completion.peer, {about.sequence, completion.immediate, {}});
+    (void)send(channel, Kind::answer, completion.peer, {about.sequence, completion.immediate, {}});
   }
   return std::nullopt;
 }
 
 // `again` is no matter: the next look asks again.
-void Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running& about) {
+Status Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running& about) {
   const Control control = kind == Kind::answer ? Control::done : Control::query;
   const Mark mark{.kind = Mark::Kind::agreement, .index = static_cast<std::uint32_t>(kind)};
   OperationId operation = kNoOperation;
@@ -120,19 +120,30 @@ void Agreement::send(const Channel& channel, Kind kind, PeerId to, const Running
                            .user_data = channel.route | mark.pack(),
                            .owner = ChannelOwner::collectives},
                           operation);
-  if (status != Status::ok) return;
+  if (status != Status::ok) return status;
   ++count_of(kind);
-  if (kind != Kind::query) return;
-  asked_ = about.message;
-  suspect_.reset();
+  if (kind == Kind::query) {
+    asked_ = about.message;
+    suspect_.reset();
+  }
+  return status;
 }
 
-void Agreement::ask_whether_alive(const Channel& channel) {
-  if (channel.ranks() == 1) return;
+namespace {
+
+// A rank that has closed in order may have done all its work.
+bool is_death(Status status) { return is_peer_failure(status) && status != Status::peer_closed; }
+
+}  // namespace
+
+std::optional<Agreement::Death> Agreement::ask_whether_alive(const Channel& channel) {
+  if (channel.ranks() == 1) return std::nullopt;
   const Running about{.sequence = next_ + kFarAhead};
   for (std::uint32_t left = std::min(channel.ranks() - 1, kMostLives - lives_); left > 0; --left) {
-    send(channel, Kind::life, next_peer(channel), about);
+    const Status status = send(channel, Kind::life, next_peer(channel), about);
+    if (is_death(status)) return Death{looked_at_, status};
   }
+  return std::nullopt;
 }
 
 std::uint32_t& Agreement::count_of(Kind kind) noexcept {
@@ -148,8 +159,7 @@ std::optional<Rank> Agreement::on_sent(const Channel& channel,
                                        const Completion& completion) noexcept {
   const auto kind = static_cast<Kind>(Mark::unpack(completion.user_data).index);
   if (completion.released) --count_of(kind);
-  const bool is_dead = kind == Kind::life && is_peer_failure(completion.status) &&
-                       completion.status != Status::peer_closed;
+  const bool is_dead = kind == Kind::life && is_death(completion.status);
   return is_dead ? channel.rank_of(completion.peer) : std::nullopt;
 }
 

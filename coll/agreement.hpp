@@ -34,6 +34,11 @@ class Agreement {
     std::optional<Rank> awaits{};  // the sender of the first message that is missing
     std::uint64_t message = 0;     // its place among the messages that the collective receives
   };
+  struct Death {
+    Rank rank = 0;
+    Status status = Status::ok;
+  };
+
   struct Disagreement {
     std::uint32_t sequence = 0;
     Rank rank = 0;
@@ -51,8 +56,8 @@ class Agreement {
                                                        std::span<const Running> running);
 
   // Sends to some ranks what they ignore, each time to the next ones. It fails if a rank is dead,
-  // which a receive from any rank doesn't show.
-  void ask_whether_alive(const Channel& channel);
+  // which a receive from any rank doesn't show. Returns a death that is known at once.
+  [[nodiscard]] std::optional<Death> ask_whether_alive(const Channel& channel);
 
   // A message of this rank has completed. Returns the rank that it has found dead. One that has
   // closed in order is not meant: it may have done all its work.
@@ -78,7 +83,7 @@ class Agreement {
                                                 std::span<const Running> running);
   [[nodiscard]] std::uint32_t& count_of(Kind kind) noexcept;
   [[nodiscard]] PeerId next_peer(const Channel& channel) noexcept;
-  void send(const Channel& channel, Kind kind, PeerId to, const Running& about);
+  Status send(const Channel& channel, Kind kind, PeerId to, const Running& about);
 
   std::uint32_t next_ = 0;  // sequence
   std::uint32_t queries_ = 0;

@@ -22,6 +22,16 @@ struct Channel {
   [[nodiscard]] Rank ranks() const noexcept { return static_cast<Rank>(peers.size()); }
   [[nodiscard]] Endpoint& endpoint() const noexcept { return router.endpoint(); }
   [[nodiscard]] std::uint16_t number() const noexcept { return channel_of(id); }
+  // Whether this end has closed its endpoint. Operations with a peer that it has disconnected end
+  // with `endpoint_closed`, too.
+  [[nodiscard]] bool is_closed() const {
+    Envelope envelope;
+    return endpoint().probe({.peer = kAnyPeer,
+                             .channel = number(),
+                             .tag = vote_tag(id),
+                             .owner = ChannelOwner::collectives},
+                            envelope) == Status::endpoint_closed;
+  }
   // Strangers have no rank.
   [[nodiscard]] std::optional<Rank> rank_of(PeerId peer) const noexcept {
     for (Rank one = 0; one < ranks(); ++one) {

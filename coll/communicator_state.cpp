@@ -82,22 +82,18 @@ CommunicatorState::CommunicatorState(Router& router, const CommunicatorConfig& c
   router.note_id(config.id);
 }
 
-const BandwidthOrder* CommunicatorState::order() const noexcept {
-  return is_mixed_ ? orders_.back().get() : nullptr;
-}
-
 Status CommunicatorState::set_bandwidths(std::span<const Bandwidth> by_rank) {
   const auto is_wrong = [](Bandwidth one) { return one == 0 || one > kMostBandwidth; };
   if (by_rank.size() != channel_.ranks() || std::ranges::any_of(by_rank, is_wrong)) {
     return Status::invalid_argument;
   }
   if (failure_) return failure_->status;
-  // Plans that run refer to their order.
-  if (line_.empty()) orders_.clear();
-  is_mixed_ = std::ranges::adjacent_find(by_rank, std::not_equal_to()) != by_rank.end() &&
-              channel_.ranks() > 2;
-  if (!is_mixed_) return Status::ok;
-  auto order = std::make_unique<BandwidthOrder>();
+  if (channel_.ranks() <= 2 ||
+      std::ranges::adjacent_find(by_rank, std::not_equal_to()) == by_rank.end()) {
+    order_ = nullptr;
+    return Status::ok;
+  }
+  auto order = std::make_shared<BandwidthOrder>();
   order->ranks.resize(by_rank.size());
   std::iota(order->ranks.begin(), order->ranks.end(), Rank{0});
   std::ranges::stable_sort(order->ranks, {}, [&](Rank rank) { return by_rank[rank]; });
@@ -108,7 +104,7 @@ Status CommunicatorState::set_bandwidths(std::span<const Bandwidth> by_rank) {
     order->ascending.push_back(by_rank[rank]);
     order->digest = digest(digest(order->digest, rank), by_rank[rank]);
   }
-  orders_.push_back(std::move(order));
+  order_ = std::move(order);
   return Status::ok;
 }
 
@@ -124,6 +120,7 @@ Request CommunicatorState::launch(const Signature& signature, const AnyPlan& pla
   Slot& slot = slots_[index];
   slot.in_line = true;
   slot.finished = false;
+  slot.order = order_;
   slot.execution.prepare({.rank = channel_.rank,
                           .slot = index,
                           .sequence = agreement_.start(),
@@ -184,7 +181,8 @@ Status CommunicatorState::posted(Status status, Rank other, Request& request) {
     request.slot += Communicator::kMaxStarted;
     channel_.router.flush();
   } else if (status != Status::again && status != Status::invalid_argument) {
-    const bool is_own = status == Status::endpoint_closed || other == kAnyRank;
+    const bool is_own =
+        (status == Status::endpoint_closed && channel_.is_closed()) || other == kAnyRank;
     fail_by(is_own ? channel_.rank : other, status, "message with");
     channel_.router.flush();
   }
@@ -241,7 +239,9 @@ bool CommunicatorState::begin_shrinking(std::span<const Rank> without) {
 void CommunicatorState::on_completion(const Completion& completion) {
   const Mark mark = Mark::unpack(completion.user_data);
   if (mark.kind == Mark::Kind::abort_send || mark.kind == Mark::Kind::listener) {
-    if (const auto notice = revocation_.on_completion(mark, completion)) {
+    const auto notice = revocation_.on_completion(mark, completion);
+    const bool is_from_member = channel_.rank_of(completion.peer).has_value();
+    if (notice && is_from_member && notice->rank < channel_.ranks()) {
       const Status status = reason_of(notice->status);
       fail({.rank = notice->rank,
             .status = status,
@@ -253,7 +253,7 @@ void CommunicatorState::on_completion(const Completion& completion) {
     }
     return;
   }
-  if (mark.kind == Mark::Kind::vote) return shrinking_->on_completion(mark, completion);
+  if (mark.kind == Mark::Kind::vote) return shrinking_->on_completion(channel_, mark, completion);
   if (mark.kind == Mark::Kind::agreement) {
     const std::optional<Rank> dead = agreement_.on_sent(channel_, completion);
     if (dead) fail_by(*dead, completion.status, "message to");
@@ -261,7 +261,7 @@ void CommunicatorState::on_completion(const Completion& completion) {
   }
   auto failed = mark.kind == Mark::Kind::message
                     ? messages_.on_completion(channel_, mark, completion)
-                    : slots_[mark.slot].execution.on_completion(mark, completion);
+                    : slots_[mark.slot].execution.on_completion(channel_, mark, completion);
   if (failed) fail(std::move(*failed), channel_.rank);
 }
 
@@ -276,7 +276,9 @@ void CommunicatorState::on_control(const Completion& completion) {
 void CommunicatorState::look() {
   if (failure_ || retired_) return;
   if (const auto found = agreement_.look(channel_, running())) return fail(*found);
-  if (messages_.awaits_any()) agreement_.ask_whether_alive(channel_);
+  if (!messages_.awaits_any()) return;
+  const auto dead = agreement_.ask_whether_alive(channel_);
+  if (dead) fail_by(dead->rank, dead->status, "message to");
 }
 
 std::span<const Agreement::Running> CommunicatorState::running() {
@@ -322,6 +324,7 @@ bool CommunicatorState::retire_finished() {
     free_blocks_.push_back(slot.block);
     free_slots_.push_back(index);
     slot.block = kNoBlock;
+    slot.order.reset();
     slot.in_line = false;
     ++slot.generation;
     left = true;

@@ -51,7 +51,7 @@ class CommunicatorState final : public Route {
   // As the call of Communicator.
   [[nodiscard]] Status set_bandwidths(std::span<const Bandwidth> by_rank);
   // Null: all ranks have the same bandwidth.
-  [[nodiscard]] const BandwidthOrder* order() const noexcept;
+  [[nodiscard]] const BandwidthOrder* order() const noexcept { return order_.get(); }
 
   // As the calls of Communicator; the ranks are right.
   [[nodiscard]] Status send(const void* data, std::uint64_t bytes, Rank to, std::uint32_t tag,
@@ -95,6 +95,7 @@ class CommunicatorState final : public Route {
     bool in_line = false;
     bool finished = false;  // test returns ok
     std::uint32_t block = kNoBlock;
+    std::shared_ptr<const BandwidthOrder> order;  // its plan may refer to it
     Execution execution;
   };
 
@@ -115,9 +116,8 @@ class CommunicatorState final : public Route {
   std::uint64_t block_bytes_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::vector<std::unique_ptr<BandwidthOrder>> orders_;  // the newest last, then those in use
-  bool is_mixed_ = false;
-  std::vector<StreamStates> states_;  // by block
+  std::shared_ptr<const BandwidthOrder> order_;  // of the collectives that start now
+  std::vector<StreamStates> states_;             // by block
   std::vector<std::uint32_t> free_blocks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;

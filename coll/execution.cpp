@@ -140,13 +140,14 @@ std::optional<Execution::Awaited> Execution::awaited() const noexcept {
   return std::nullopt;
 }
 
-Failure Execution::failure(const char* what, Rank other, Status status) const {
+Failure Execution::failure(const Channel& channel, const char* what, Rank other,
+                           Status status) const {
   Failure failure{.rank = other,
                   .status = status,
                   .text = std::string(name_of(identity_.kind)) + " " +
                           std::to_string(identity_.sequence) + ": " + what + " rank " +
                           std::to_string(other) + ": " + std::string(to_string(status))};
-  if (status == Status::endpoint_closed) {
+  if (status == Status::endpoint_closed && channel.is_closed()) {
     // This status of an own operation is about the own endpoint, and not about the other rank's.
     failure.rank = identity_.rank;
     failure.text += " at rank " + std::to_string(identity_.rank);
@@ -218,7 +219,7 @@ std::optional<Failure> Execution::post_receives(const Channel& channel, std::uin
       worth_a_look_ = true;
       return std::nullopt;
     }
-    if (status != Status::ok) return failure("receive from", incoming.peer, status);
+    if (status != Status::ok) return failure(channel, "receive from", incoming.peer, status);
   }
   return std::nullopt;
 }
@@ -245,7 +246,7 @@ std::optional<Failure> Execution::post_sends(const Channel& channel, std::uint32
       worth_a_look_ = true;
       return std::nullopt;
     }
-    if (status != Status::ok) return failure("send to", outgoing.peer, status);
+    if (status != Status::ok) return failure(channel, "send to", outgoing.peer, status);
   }
   return std::nullopt;
 }
@@ -296,21 +297,22 @@ Status Execution::post(const Channel& channel, const Incoming& incoming, std::ui
 
 // Checks the arrival against what this rank expects. If they differ, the ranks have started
 // different collectives.
-std::optional<Failure> Execution::check(const Incoming& expected,
+std::optional<Failure> Execution::check(const Channel& channel, const Incoming& expected,
                                         const Completion& completion) const {
   if (completion.status != Status::ok && completion.status != Status::truncated) {
-    return failure("receive from", expected.peer, completion.status);
+    return failure(channel, "receive from", expected.peer, completion.status);
   }
   if (completion.immediate != identity_.signature) {
-    return failure(kDisagreement, expected.peer, Status::invalid_argument);
+    return failure(channel, kDisagreement, expected.peer, Status::invalid_argument);
   }
   if (completion.message_bytes != expected.bytes) {
-    return failure("a different length at", expected.peer, Status::invalid_argument);
+    return failure(channel, "a different length at", expected.peer, Status::invalid_argument);
   }
   return std::nullopt;
 }
 
-std::optional<Failure> Execution::on_completion(const Mark& mark, const Completion& completion) {
+std::optional<Failure> Execution::on_completion(const Channel& channel, const Mark& mark,
+                                                const Completion& completion) {
   worth_a_look_ = true;
   const std::uint32_t number = mark.index / kMaxWindow;
   const std::uint32_t place = mark.index % kMaxWindow;
@@ -322,7 +324,8 @@ std::optional<Failure> Execution::on_completion(const Mark& mark, const Completi
     const std::uint64_t at = stream.sends.place_at(place);
     stream.sends.posted &= ~flag;
     if (completion.status != Status::ok) {
-      return failure("send to", plan().send(in_stream(number, at)).peer, completion.status);
+      return failure(channel, "send to", plan().send(in_stream(number, at)).peer,
+                     completion.status);
     }
     stream.sends.finish(at);
     return std::nullopt;
@@ -330,7 +333,7 @@ std::optional<Failure> Execution::on_completion(const Mark& mark, const Completi
   if ((stream.receives.posted & flag) == 0) return std::nullopt;
   stream.receives.posted &= ~flag;
   const std::uint64_t index = in_stream(number, stream.receives.place_at(place));
-  if (auto failed = check(plan().receive(index), completion)) return failed;
+  if (auto failed = check(channel, plan().receive(index), completion)) return failed;
   stream.arrived |= flag;
   return std::nullopt;
 }

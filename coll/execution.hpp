@@ -94,7 +94,7 @@ class Execution {
 
   // Handles the completion of one of its operations, which was posted with `mark`. A completion
   // that releases its buffer reduces in_flight.
-  [[nodiscard]] std::optional<Failure> on_completion(const Mark& mark,
+  [[nodiscard]] std::optional<Failure> on_completion(const Channel& channel, const Mark& mark,
                                                      const Completion& completion);
 
   // Asks to cancel the operations that are still posted, each once, in several calls if need be.
@@ -143,10 +143,11 @@ class Execution {
                             std::uint64_t place);
   [[nodiscard]] Status post(const Channel& channel, const Incoming& incoming, std::uint32_t stream,
                             std::uint64_t place);
-  [[nodiscard]] std::optional<Failure> check(const Incoming& expected,
+  [[nodiscard]] std::optional<Failure> check(const Channel& channel, const Incoming& expected,
                                              const Completion& completion) const;
   // An operation with rank `other` has failed.
-  [[nodiscard]] Failure failure(const char* what, Rank other, Status status) const;
+  [[nodiscard]] Failure failure(const Channel& channel, const char* what, Rank other,
+                                Status status) const;
 
   Identity identity_;
   std::optional<AnyPlan> plan_;

@@ -97,7 +97,8 @@ std::optional<Failure> Messages::on_completion(const Channel& channel, const Mar
     if (completion.status == Status::truncated) return std::nullopt;
   }
   if (completion.status == Status::ok) return std::nullopt;
-  const bool is_own = completion.status == Status::endpoint_closed || place.other == kAnyRank;
+  const bool is_own = (completion.status == Status::endpoint_closed && channel.is_closed()) ||
+                      place.other == kAnyRank;
   return Failure{.rank = is_own ? channel.rank : place.other,
                  .status = completion.status,
                  .text = std::string(place.is_receive ? "receive from" : "send to") + " rank " +

@@ -29,7 +29,7 @@ std::uint32_t weigh(std::span<const Bandwidth> ascending, Weights& weights) noex
     weights[count++] = {0, 1};
     return count;
   }
-  // The factors that all parts have in common are left out: (2p-2) / (C (p-2)), or 1 / (C - p c_1).
+  // The factors that all parts have in common are left out: 1 / (C (p-2)), or 1 / (C - p c_1).
   if (all_are_busy) {
     const std::uint64_t ring = p * (least * (2 * p - 2) - sum);
     if (ring > 0) weights[count++] = {0, ring};

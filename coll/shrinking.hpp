@@ -2,10 +2,13 @@
 // Sends and receives the votes with which the members of a revoked communicator agree on who is
 // left (survivors.hpp).
 //
-// Rank i sends its vote to i + 1, i + 2, ..., and receives those of i - 1, i - 2, ..., of the
-// latter kMostReceives at once. The oldest vote that is missing anywhere thus has a receive, and a
-// sender that nothing holds up. Votes have tags of their own, as the revoked communicator discards
-// all other messages. Once the rank has decided it discards votes, too.
+// A rank receives the votes of kMostReceives others at once, those before it first. It sends its
+// own to all whose endpoint takes them. A vote that is missing thus always has a receive, or gets
+// one when those that are due before it have come. Votes have tags of their own, as the revoked
+// communicator discards all other messages. At the end the rank awaits the decision of every other
+// survivor, so that none of their votes is left over. Those of others are discarded.
+//
+// A session shows its end by a receive, not by a send: votes that came before its end count.
 //
 // A rank that is given up although its session stands may have decided otherwise, and would wait in
 // vain for this one. When it has this rank's last vote, its session is therefore ended.
@@ -29,11 +32,12 @@ class Shrinking {
 
   // Posts what is possible. After `again` the rest waits for the next turn.
   void advance(const Channel& channel);
-  void on_completion(const Mark& mark, const Completion& completion);
+  void on_completion(const Channel& channel, const Mark& mark, const Completion& completion);
   // Receives nothing more, but still sends this rank's votes.
   void retire() noexcept { retired_ = true; }
 
-  // `again`: it goes on. `ok`: the survivors have decided. Otherwise it has failed.
+  // `again`: it goes on. `ok`: the survivors have decided. `endpoint_closed`: this endpoint is.
+  // `nic_error`: a vote could not be sent or received, or was none.
   [[nodiscard]] Status status() const noexcept;
   // Requires ok.
   [[nodiscard]] const Survivors& survivors() const noexcept { return survivors_; }
@@ -41,12 +45,14 @@ class Shrinking {
   [[nodiscard]] bool held_back() const noexcept { return held_back_; }
   // Operations whose completion is outstanding, and those that are still to be sent.
   [[nodiscard]] std::uint64_t in_flight() const noexcept;
-  // Of those, the sends to ranks that are not given up.
+  // The same, but of receives none, and of sends those to survivors.
   [[nodiscard]] std::uint64_t untold() const noexcept;
 
  private:
   static constexpr std::uint32_t kMostReceives = 64;
-  // Numbers of operations: receives have those of their places, then
+  // A turn ends after as many sends that the endpoint has refused.
+  static constexpr std::uint32_t kMostRefusals = 16;
+  // The marks of receives have the number of their place.
   static constexpr std::uint32_t kDiscard = kMostReceives;
   static constexpr std::uint32_t kSend = kMostReceives + 1;
 
@@ -58,30 +64,37 @@ class Shrinking {
     OperationId operation = kNoOperation;
     std::vector<std::byte> vote;
   };
+  // What this rank sends to another.
+  struct Sends {
+    std::uint32_t posted = 0;     // of votes_
+    std::uint32_t in_flight = 0;  // of those
+  };
 
   void send_votes(const Channel& channel);
+  // Returns false if the endpoint takes it later.
+  [[nodiscard]] bool send_next(const Channel& channel, Rank to);
   void receive_votes(const Channel& channel);
+  [[nodiscard]] bool is_awaited_in_vain(Rank rank) const noexcept;
   void discard_votes(const Channel& channel);
   void end_sessions(const Channel& channel);
   void cancel(const Channel& channel, Place& place);
-  [[nodiscard]] Status post(const Channel& channel, Place& place, std::uint32_t index,
-                            std::uint64_t bytes);
-  // An operation with this rank has ended with `status`, or was refused.
-  void on_failure(Rank rank, Status status);
-  [[nodiscard]] std::uint64_t unsent() const noexcept;
+  [[nodiscard]] Status post(const Channel& channel, Place& place, std::uint32_t index);
+  // A receive from this rank has ended with `status`, or was refused.
+  void on_failure(const Channel& channel, Rank rank, Status status);
+  [[nodiscard]] bool is_session_end(const Channel& channel, Status status);
 
   Survivors survivors_;
   Rank own_;
   Rank ranks_;
   std::deque<std::vector<std::byte>> votes_;     // those of this rank, the newest last
-  std::size_t sending_ = 0;                      // of votes_
-  Rank next_step_ = 1;                           // of the vote that is being sent
+  std::vector<Sends> sends_;                     // by rank
+  Rank next_to_ = 0;                             // where the next turn begins to send
+  std::uint64_t unsent_ = 0;                     // votes to all ranks together
+  std::uint64_t sends_in_flight_ = 0;            // the same
   Rank receive_step_ = 1;                        // of the present round
   std::array<Place, kMostReceives + 1> places_;  // the last one is for votes to be discarded
-  std::uint64_t sends_ = 0;
-  std::uint64_t sends_to_gone_ = 0;
+  std::vector<Rank> sessions_to_end_;
   Status failure_ = Status::ok;
-  bool are_sessions_ended_ = false;
   bool held_back_ = false;
   bool retired_ = false;
 };

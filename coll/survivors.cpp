@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace hawser::coll {
 namespace {
@@ -19,6 +20,7 @@ Survivors::Survivors(Rank ranks, Rank own, std::uint32_t first_id, std::span<con
       id_(first_id),
       without_((ranks + 63) / 64),
       lost_(without_.size()),
+      told_(without_.size()),
       awaited_(without_.size()),
       came_(without_.size()) {
   for (const Rank rank : without) insert(without_, rank);
@@ -31,7 +33,8 @@ void Survivors::begin_round() {
   are_same_ = true;
   for (Rank rank = 0; rank < ranks_; ++rank) {
     const bool has_come = round_ == kHello || is_in(came_, rank);
-    if (rank == own_ || is_in(gone_, rank) || is_in(lost_, rank) || !has_come) continue;
+    const bool is_silent = is_in(lost_, rank) || is_in(told_, rank);
+    if (rank == own_ || is_in(gone_, rank) || is_silent || !has_come) continue;
     insert(awaited_, rank);
   }
   std::ranges::fill(came_, 0);
@@ -51,7 +54,13 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
   Header header;
   if (vote.size() != vote_bytes_) return false;
   std::memcpy(&header, vote.data(), sizeof header);
-  if (header.round != round_ || header.ranks != ranks_) return false;
+  if (header.ranks != ranks_) return false;
+  if (header.is_decision != 0) insert(told_, from);
+  if (decided_) {
+    if (header.is_decision != 0) remove(awaited_, from);
+    return true;
+  }
+  if (header.round != round_) return false;
   remove(awaited_, from);
   insert(came_, from);
   if (has_decision_) return true;
@@ -64,11 +73,12 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
     return true;
   }
   id_ = std::max(id_, header.id);
-  if (theirs == voted_ || round_ == kHello) return true;
-  are_same_ = false;
   if (round_ == kHeard) {
-    others_heard_.emplace_back(from, std::move(theirs));
-  } else {
+    const auto same = std::ranges::find(heard_, theirs);
+    hearer_[from] = static_cast<std::uint32_t>(same - heard_.begin());
+    if (same == heard_.end()) heard_.push_back(std::move(theirs));
+  } else if (round_ > kHeard && theirs != voted_) {
+    are_same_ = false;
     for (std::size_t i = 0; i < gone_.size(); ++i) gone_[i] |= theirs[i];
   }
   return true;
@@ -81,59 +91,73 @@ void Survivors::on_loss(Rank rank) {
 }
 
 bool Survivors::end_round() {
-  const bool awaits_any =
-      std::ranges::any_of(awaited_, [](std::uint64_t word) { return word != 0; });
-  if (decided_ || (awaits_any && !has_decision_)) return false;
+  if (decided_ || (awaits_any() && !has_decision_)) return false;
   if (round_ == kHello) {
     voted_ = came_;
+    heard_ = {voted_};
+    hearer_.assign(ranks_, 0);
   } else {
     if (round_ == kHeard) {
       give_up_unheard();
-    } else {
-      decided_ = has_decision_ || (are_same_ && gone_ == voted_);
+    } else if (!has_decision_ && are_same_ && gone_ == voted_) {
+      decided_ = true;
+      // Other rounds' decisions have other ids, as they may be others.
+      id_ += round_ - kHeard - 1;
     }
+    decided_ = decided_ || has_decision_;
     voted_ = gone_;
     std::ranges::fill(came_, ~std::uint64_t{0});  // from now on, all that are not given up
   }
   ++round_;
-  if (!decided_) begin_round();
+  begin_round();
   return true;
 }
 
-// Whom this rank doesn't hear it gives up, even if others do. Of the rest, the one that hears the
-// fewest others goes first, and of equal ones that with the higher number, until all hear each
+// It gives up the ranks that it doesn't hear, even if others do. Of the rest, the one that hears
+// the fewest others goes first, and of equal ones that with the higher number, until all hear each
 // other.
 void Survivors::give_up_unheard() {
-  std::vector<const Set*> heard_by(ranks_, nullptr);
-  for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (is_in(came_, rank)) heard_by[rank] = &voted_;
-  }
-  for (const auto& [rank, theirs] : others_heard_) heard_by[rank] = &theirs;
   std::vector<Rank> living;
+  Set suspects(gone_.size());  // heard by this rank, but not by all that it hears
   for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (heard_by[rank] == nullptr) insert(gone_, rank);
+    if (!is_in(came_, rank)) insert(gone_, rank);
     if (!is_in(gone_, rank)) living.push_back(rank);
   }
-  const auto hears = [&](Rank a, Rank b) { return a == b || is_in(*heard_by[a], b); };
-  std::size_t most = others_heard_.empty() ? 0 : 1;
-  while (most > 0) {
-    most = 0;
-    std::size_t worst = 0;
-    for (std::size_t i = 0; i < living.size(); ++i) {
-      const auto unheard =
-          static_cast<std::size_t>(std::ranges::count_if(living, [&, one = living[i]](Rank other) {
-            return !hears(one, other) || !hears(other, one);
-          }));
-      if (unheard < std::max<std::size_t>(most, 1)) continue;
-      most = unheard;
-      worst = i;
-    }
-    if (most == 0) break;
-    insert(gone_, living[worst]);
-    living.erase(living.begin() + static_cast<std::ptrdiff_t>(worst));
+  for (const Rank rank : living) {
+    const Set& theirs = heard_[hearer_[rank]];
+    for (std::size_t i = 0; i < suspects.size(); ++i) suspects[i] |= ~theirs[i] & ~gone_[i];
   }
-  others_heard_.clear();
-  // Whom this rank has lost since then. If it has given up itself, the others know better.
+  const auto hears = [&](Rank a, Rank b) { return is_in(heard_[hearer_[a]], b); };
+  const auto are_apart = [&](Rank a, Rank b) {
+    return a != b && !is_in(gone_, a) && !is_in(gone_, b) && (!hears(a, b) || !hears(b, a));
+  };
+  std::vector<Rank> missing;
+  std::ranges::copy_if(living, std::back_inserter(missing),
+                       [&](Rank rank) { return is_in(suspects, rank); });
+  // How many others each doesn't hear, or isn't heard by. One of each such pair is missing
+  // somewhere.
+  std::vector<Rank> unheard(ranks_, 0);
+  for (const Rank one : missing) {
+    for (const Rank other : living) {
+      if (!are_apart(one, other)) continue;
+      ++unheard[one];
+      if (!is_in(suspects, other)) ++unheard[other];
+    }
+  }
+  for (;;) {
+    Rank worst = 0;
+    for (const Rank rank : living) {
+      if (unheard[rank] >= unheard[worst]) worst = rank;
+    }
+    if (unheard[worst] == 0) break;
+    for (const Rank other : is_in(suspects, worst) ? living : missing) {
+      if (are_apart(worst, other)) --unheard[other];
+    }
+    unheard[worst] = 0;
+    insert(gone_, worst);
+  }
+  heard_.clear();
+  // This rank may have lost others since then. If it has given up itself, the others know better.
   if (is_in(gone_, own_)) return;
   for (std::size_t i = 0; i < gone_.size(); ++i) gone_[i] |= lost_[i];
 }

@@ -13,10 +13,10 @@
 // docs/internals/collectives.md says why ranks that hear each other can't decide differently.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "hawser/collectives.hpp"
@@ -34,11 +34,11 @@ class Survivors {
   // This rank's vote in the present round.
   [[nodiscard]] std::vector<std::byte> vote() const;
 
-  // Whether the round still needs the vote of `rank`.
+  // Whether the round still needs the vote of `rank` or, after the decision, that of its decision.
   [[nodiscard]] bool awaits(Rank rank) const noexcept { return is_in(awaited_, rank); }
   // Requires that the vote of `from` is awaited. False: these bytes are no vote of this round.
   [[nodiscard]] bool on_vote(Rank from, std::span<const std::byte> vote);
-  // The session with `rank` has ended.
+  // The session with `rank` has ended, and all its votes were handed over.
   void on_loss(Rank rank);
   [[nodiscard]] bool is_lost(Rank rank) const noexcept { return is_in(lost_, rank); }
 
@@ -47,6 +47,8 @@ class Survivors {
   [[nodiscard]] bool end_round();
 
   [[nodiscard]] bool decided() const noexcept { return decided_; }
+  // Whether the decisions of all survivors have come, too.
+  [[nodiscard]] bool is_over() const noexcept { return decided_ && !awaits_any(); }
   [[nodiscard]] bool is_left(Rank rank) const noexcept { return !is_in(gone_, rank); }
   // Whether the ranks have given up this one by themselves. Requires a decision.
   [[nodiscard]] bool was_given_up(Rank rank) const noexcept {
@@ -75,6 +77,9 @@ class Survivors {
     set[rank / 64] &= ~(std::uint64_t{1} << rank % 64);
   }
 
+  [[nodiscard]] bool awaits_any() const noexcept {
+    return std::ranges::any_of(awaited_, [](std::uint64_t word) { return word != 0; });
+  }
   void begin_round();
   void give_up_unheard();
 
@@ -84,13 +89,15 @@ class Survivors {
   std::uint32_t round_ = 0;
   std::uint32_t id_;
   Set without_;
-  Set lost_;                                        // the session has ended
-  Set gone_;                                        // given up
-  Set voted_;                                       // this round's vote
-  Set awaited_;                                     // votes of this round
-  Set came_;                                        // the same, and the own rank
-  std::vector<std::pair<Rank, Set>> others_heard_;  // in round 1, votes unlike the own one
-  bool are_same_ = true;                            // the votes of this round
+  Set lost_;                           // the session has ended
+  Set gone_;                           // given up
+  Set voted_;                          // this round's vote
+  Set told_;                           // has sent its decision
+  Set awaited_;                        // votes of this round
+  Set came_;                           // the same, and the own rank
+  std::vector<Set> heard_;             // the different votes of round 1, the own one first
+  std::vector<std::uint32_t> hearer_;  // by rank: which of them is its vote
+  bool are_same_ = true;               // the votes of this round
   bool has_decision_ = false;
   bool decided_ = false;
 };

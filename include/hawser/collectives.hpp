@@ -22,7 +22,7 @@
 // opposite order.
 //
 // Errors. Constructors throw hawser::Error. After that calls return a Status, and allocate nothing
-// but a failure's text. Only `split` and `shrink` do both.
+// but a failure's text. Only `split`, `shrink` and `set_bandwidths` allocate, and may throw.
 //
 // Threads that make progress must compute floats as C++ does: with subnormals, and rounding to
 // nearest. Otherwise ranks may get different bits.
@@ -156,7 +156,8 @@ class CompletionRouter {
 
 // Options, which must be the same at all ranks. With the defaults a communicator takes up to 64
 // sends and 65 receives of its endpoint for collectives, and 16 MiB of scratch memory. Only the
-// used part of that memory becomes resident.
+// used part of that memory becomes resident. `shrink` takes up to 65 receives, and 4 sends to each
+// rank, when the collectives have ended.
 struct CommunicatorOptions {
   std::uint32_t chunk_bytes = 256 * 1024;  // largest message of a pipelined collective;
                                            // 64 to 2^30, a multiple of 64
@@ -276,12 +277,13 @@ class Communicator {
                                  std::uint64_t bytes, Rank root, Request& request);
   [[nodiscard]] Status barrier(Request& request);
 
-  // Says how much bandwidth each rank has, as a rank that has lost a NIC has less. An entry is 1 to
-  // 16, in any unit that is the same for all. All ranks call it with the same entries between the
-  // same two collectives. Later all-reduces of more than small_bytes are then divided among
-  // schedules, so that slower ranks move less (docs/internals/collectives.md). Results have the
-  // same bits at all ranks; sums of floats may differ from those with other bandwidths. It
-  // allocates.
+  // The bandwidths of all ranks. A rank that has lost a NIC has less. An entry is 1 to 16, in any
+  // unit that is the same for all. All ranks call it with the same entries between the same two
+  // collectives; if they don't, the next divided all-reduce fails with invalid_argument. Later
+  // all-reduces of more than small_bytes are then divided among schedules, so that slower ranks
+  // move less (docs/internals/collectives.md), unless `pipeline` is 1. Results have the same bits
+  // at all ranks; sums of floats may differ from those with other bandwidths. It allocates, and may
+  // throw std::bad_alloc; nothing has changed then.
   //   `ok`, `invalid_argument`, or the status with which the communicator was revoked.
   [[nodiscard]] Status set_bandwidths(std::span<const std::uint8_t> by_rank);
 
@@ -332,19 +334,24 @@ class Communicator {
   [[nodiscard]] Status split(std::uint32_t colour, std::uint32_t key,
                              std::unique_ptr<Communicator>& made);
 
-  // The ranks that are left of a revoked communicator become one, with the same options, all the
-  // same bandwidth, and in the order of their ranks. Every rank that lives calls it, and it blocks
-  // until they have, or until the sessions with the others have ended. Ranks may fail meanwhile.
-  // Those of `without` are given up although they may live; it is the same at all ranks. Two ranks
-  // that have a session with each other, and get `ok`, get the same communicator. `made` as above.
+  // Makes a communicator of the ranks that are left when this one was revoked, in the order of
+  // their ranks, with the same options and the same bandwidth for all. Every living rank calls it,
+  // and it blocks until each has, or its session has ended. Ranks may fail meanwhile. Those of
+  // `without` are given up although they may live; it is the same at all ranks. Two ranks that have
+  // a session with each other, and count each other in, have the same communicator. A partition
+  // leaves two. `made` as above.
+  //
+  // The ranks may have to give up one that lives, if its session with another has ended. They end
+  // their sessions with that rank, too, perhaps after this call has returned. Its other messages
+  // and communicators with them then fail. Keep polling afterwards: votes may still be under way.
   //   `ok`
-  //   `invalid_argument`: this communicator is not revoked, or has been shrunk, or `without` names
-  //   a
-  //     rank that it hasn't.
-  //   `cancelled`: the others go on without this rank, or `without` names it.
-  //   `endpoint_closed`, `nic_error`: the vote failed. The others take this rank for one that is
-  //     left: close the endpoint.
-  // Throws as split does. After that, too, close the endpoint.
+  //   `invalid_argument`: this communicator is not revoked, or has been shrunk, or `without` has a
+  //     rank that is out of range.
+  //   `cancelled`: the others go on without this rank, or `without` has it.
+  //   `endpoint_closed`: this endpoint is closed.
+  //   `nic_error`: a vote could not be sent or received. The others count this rank in: close the
+  //     endpoint.
+  // Throws as split does. Then close the endpoint, too.
   [[nodiscard]] Status shrink(std::span<const Rank> without, std::unique_ptr<Communicator>& made);
   [[nodiscard]] Status shrink(std::unique_ptr<Communicator>& made) { return shrink({}, made); }
 

@@ -248,6 +248,36 @@ TEST_CASE("collectives in C: messages, and completions of the application") {
   CHECK(hawser_coll_test(trio.all[0], send, &received) == HAWSER_AGAIN);
 }
 
+TEST_CASE("collectives in C: a sum among ranks of unlike bandwidth") {
+  Trio trio;
+  const std::array<std::uint8_t, kRanks> bandwidths{16, 8, 12};
+  const std::array<std::uint8_t, kRanks> wrong{16, 17, 16};
+  CHECK(hawser_coll_set_bandwidths(trio.all[0], nullptr) == HAWSER_INVALID_ARGUMENT);
+  CHECK(hawser_coll_set_bandwidths(trio.all[0], wrong.data()) == HAWSER_INVALID_ARGUMENT);
+  for (hawser_coll_communicator* one : trio.all) {
+    CHECK(hawser_coll_set_bandwidths(one, bandwidths.data()) == HAWSER_OK);
+  }
+  constexpr std::size_t kCount = 50'000;
+  const hawser_coll_reduction sum = reduction_of(HAWSER_COLL_SUM);
+  std::array<std::vector<std::int32_t>, kRanks> data;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      data[rank].push_back(static_cast<std::int32_t>(i * (rank + 1)));
+    }
+  }
+  trio.run([&](std::uint32_t rank, hawser_coll_request* request) {
+    return hawser_coll_all_reduce(trio.all[rank], data[rank].data(), data[rank].data(), kCount,
+                                  HAWSER_COLL_I32, &sum, request);
+  });
+  for (const auto& one : data) {
+    std::size_t wrong_ones = 0;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      wrong_ones += one[i] == static_cast<std::int32_t>(6 * i) ? 0 : 1;
+    }
+    CHECK(wrong_ones == 0);
+  }
+}
+
 TEST_CASE("collectives in C: arguments and configurations that are refused, with words") {
   Trio trio;
   hawser_coll_request request{};

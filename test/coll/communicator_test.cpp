@@ -261,9 +261,25 @@ TEST_CASE("communicator: bandwidths are one for each rank, from 1 to 16, and the
   using Bandwidths = std::vector<std::uint8_t>;
   proto::Random random(1);
   Job job({.kind = JobKind::all_reduce, .ranks = 3, .count = 100'000}, random);
+  std::vector<Job> jobs;
   World world(3, {});
   for (const Bandwidths& wrong : {Bandwidths{}, {8, 8}, {8, 8, 8, 8}, {8, 0, 8}, {8, 8, 17}}) {
     CHECK(world.communicators[0]->set_bandwidths(wrong) == Status::invalid_argument);
+  }
+  // They may change while all-reduces run that are divided by the former ones.
+  for (int i = 0; i < 12; ++i) {
+    jobs.emplace_back(JobShape{.kind = JobKind::all_reduce, .ranks = 3, .count = 20'000}, random);
+  }
+  for (int i = 0; i < 12; ++i) {
+    for (auto& communicator : world.communicators) {
+      const auto slow = static_cast<std::uint8_t>(1 + i);
+      REQUIRE(communicator->set_bandwidths(Bandwidths{16, slow, 16}) == Status::ok);
+      REQUIRE(jobs[static_cast<std::size_t>(i)].start(*communicator) == Status::ok);
+    }
+  }
+  REQUIRE(world.settle(random));
+  for (const Job& done : jobs) {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) CHECK(done.wrong(rank) == "");
   }
   // A rank that was told something else is found by the first all-reduce that is divided.
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
@@ -277,8 +293,10 @@ TEST_CASE("communicator: bandwidths are one for each rank, from 1 to 16, and the
   }));
   for (const auto& communicator : world.communicators) {
     CHECK(communicator->failure()->status == Status::invalid_argument);
-    CHECK(communicator->set_bandwidths(Bandwidths{8, 8, 8}) == Status::invalid_argument);
   }
+  World revoked(3, {});
+  revoked.communicators[0]->abort(1, Status::peer_timeout);
+  CHECK(revoked.communicators[0]->set_bandwidths(Bandwidths{8, 8, 8}) == Status::peer_timeout);
 }
 
 TEST_CASE("communicator: a configuration out of range is an error in words") {

@@ -447,6 +447,36 @@ TEST_CASE("engine: the ranks that are left when two have died go on in a smaller
   CHECK(ranks == std::vector<std::uint32_t>{40, 0, 41, 42, 0, 43});
 }
 
+TEST_CASE("engine: a rank whose session with another is broken is left out, and told so") {
+  constexpr std::uint32_t kRanks = 5;
+  EngineWorld world({.ranks = kRanks});
+  std::vector<Status> seen(kRanks, Status::again);
+  std::vector<std::uint32_t> sizes(kRanks, 0);
+  run_each(world, [&](std::uint32_t rank) {
+    coll::Communicator& own = *world.communicators[rank];
+    // Every rank talks to every other one.
+    std::array<std::uint8_t, kRanks> in{};
+    std::array<std::uint8_t, kRanks> out{};
+    coll::Request request;
+    if (own.all_to_all(in.data(), out.data(), 1, request) == Status::ok) (void)own.wait(request);
+    if (rank == 0) {
+      PeerId third = kAnyPeer;
+      (void)world.endpoint(0).connect(world.endpoint(3).address(), third);
+      (void)world.endpoint(0).disconnect(third);
+      own.abort(3, Status::peer_timeout);
+    }
+    while (own.failure() == nullptr) (void)sum_of_ranks(own);
+    std::unique_ptr<coll::Communicator> made;
+    seen[rank] = own.shrink(made);
+    if (seen[rank] != Status::ok) return;
+    sizes[rank] = made->ranks();
+    for (int i = 0; i < 20 && seen[rank] == Status::ok; ++i) seen[rank] = sum_of_ranks(*made);
+  });
+  const auto ok = Status::ok;
+  CHECK(seen == std::vector<Status>{ok, ok, ok, Status::cancelled, ok});
+  CHECK(sizes == std::vector<std::uint32_t>{4, 4, 4, 0, 4});
+}
+
 TEST_CASE("engine: ranks that disagreed go on together, and without whom all leave out") {
   constexpr std::uint32_t kRanks = 4;
   EngineWorld world({.ranks = kRanks});

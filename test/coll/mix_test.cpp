@@ -94,7 +94,7 @@ TEST_CASE("mix: it reaches the bound with up to three bandwidths, for any number
   });
 }
 
-TEST_CASE("mix: with many bandwidths it is never slower than the ring, and seldom by far off") {
+TEST_CASE("mix: with many bandwidths it is near the bound, and never slower than the ring") {
   for_each_seed(300, [](proto::Random& random) {
     std::vector<Bandwidth> bandwidths(3 + random.below(60));
     for (Bandwidth& one : bandwidths) one = static_cast<Bandwidth>(1 + random.below(16));

@@ -31,7 +31,7 @@ class Voter final : public coll::Route {
   }
 
   void on_completion(const Completion& completion) override {
-    shrinking->on_completion(coll::Mark::unpack(completion.user_data), completion);
+    shrinking->on_completion(*channel_, coll::Mark::unpack(completion.user_data), completion);
   }
   void advance() override { shrinking->advance(*channel_); }
   void look() override {}
@@ -58,12 +58,15 @@ struct Voters {
     }
   }
 
+  void turn(proto::Random& random) {
+    const std::uint64_t rank = random.below(voters.size());
+    if (alive[rank]) voters[rank]->progress();
+  }
   [[nodiscard]] bool run_until(proto::Random& random, auto&& done) {
     const std::uint64_t limit = 100'000 * voters.size();
     for (std::uint64_t i = 0; i < limit; ++i) {
       if (i % voters.size() == 0 && done()) return true;
-      const std::uint64_t rank = random.below(voters.size());
-      if (alive[rank]) voters[rank]->progress();
+      turn(random);
     }
     return done();
   }
@@ -129,6 +132,74 @@ TEST_CASE("shrinking: all that live agree, whoever dies meanwhile, over endpoint
     }));
     CHECK(voters.network.complaints() == std::vector<std::string>{});
   });
+}
+
+TEST_CASE("shrinking: whom a rank counts on has decided the same, whatever sessions end") {
+  std::uint32_t left_out = 0;
+  for_each_seed(300, [&](proto::Random& random) {
+    const auto ranks = static_cast<Rank>(2 + random.below(7));
+    Voters voters(ranks, {.seed = random.next(),
+                          .again = 0.2 * static_cast<double>(random.below(3)),
+                          .max_delay = static_cast<std::uint32_t>(random.below(40)),
+                          .unexpected_bytes = random.below(2) * 5000,
+                          .peer_timeout = 200});
+    std::vector<std::uint64_t> moments(1 + random.below(3));
+    for (std::uint64_t& moment : moments) moment = random.below(150 * ranks);
+    std::sort(moments.begin(), moments.end());
+    std::uint64_t turns = 0;
+    std::size_t next = 0;
+    REQUIRE(voters.run_until(random, [&] {
+      turns += ranks;
+      for (; next < moments.size() && moments[next] <= turns; ++next) {
+        const auto one = static_cast<Rank>(random.below(ranks));
+        const auto other = static_cast<Rank>(random.below(ranks));
+        if (random.below(4) == 0 && one != 0) {
+          voters.kill(one);
+        } else if (one != other && voters.alive[one]) {
+          (void)voters.network.endpoint(one).disconnect(voters.network.peer(one, other));
+        }
+      }
+      return next == moments.size() && voters.all_living(has_ended);
+    }));
+    // The last votes arrive, and then sessions end.
+    REQUIRE(voters.run_until(random, [&] {
+      return voters.all_living([](const Voter& one) { return one.shrinking->untold() == 0; });
+    }));
+    for (int i = 0; i < 3000; ++i) voters.turn(random);
+    for (Rank a = 0; a < ranks; ++a) {
+      const coll::Survivors& one = voters.voters[a]->shrinking->survivors();
+      if (!voters.alive[a]) continue;
+      REQUIRE(voters.voters[a]->shrinking->status() == Status::ok);
+      left_out += one.is_left(a) ? 0 : 1;
+      for (Rank b = 0; b < ranks; ++b) {
+        const bool counts_on_it = a != b && voters.alive[b] && one.is_left(a) && one.is_left(b);
+        if (!counts_on_it || voters.network.session_end(a, b) != Status::ok) continue;
+        const coll::Survivors& other = voters.voters[b]->shrinking->survivors();
+        INFO("ranks " << a << " and " << b << " of " << ranks);
+        REQUIRE(one.id() == other.id());
+        for (Rank c = 0; c < ranks; ++c) REQUIRE(one.is_left(c) == other.is_left(c));
+      }
+    }
+    CHECK(voters.network.complaints() == std::vector<std::string>{});
+  });
+  CHECK(left_out > 20);
+}
+
+TEST_CASE("shrinking: a broken session costs one rank, and the others end theirs with it") {
+  proto::Random random(7);
+  Voters voters(5, {.max_delay = 5});
+  REQUIRE(voters.network.endpoint(0).disconnect(voters.network.peer(0, 3)) == Status::ok);
+  REQUIRE(voters.run_until(random, [&] { return voters.all_living(has_ended); }));
+  for (const auto& voter : voters.voters) {
+    for (Rank rank = 0; rank < 5; ++rank) {
+      CHECK(voter->shrinking->survivors().is_left(rank) == (rank != 3));
+    }
+  }
+  for (int i = 0; i < 2000; ++i) voters.turn(random);
+  for (const Rank rank : {1, 2, 4}) {
+    CHECK(voters.network.session_end(rank, 3) == Status::endpoint_closed);
+    CHECK(voters.network.session_end(rank, 0) == Status::ok);
+  }
 }
 
 TEST_CASE("shrinking: more ranks than receives at once, and one that never votes is left out") {

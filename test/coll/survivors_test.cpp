@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that agree on who is left, over links that end at any time, at each end at another moment.
-// Whom a rank counts on must have decided the same, if their link still stands.
+// A rank must have decided the same as those that it counts on and has a link with.
 #include "coll/survivors.hpp"
 
 #include <catch2/catch.hpp>
@@ -20,11 +20,11 @@ using coll::Survivors;
 
 // One direction of a link: what the receiver is still to be told.
 struct Link {
-  struct News {
+  struct Event {
     bool is_end = false;
     std::vector<std::byte> vote{};
   };
-  std::deque<News> news;
+  std::deque<Event> events;
   bool sends = true;     // the sender has not been told that it has ended
   bool delivers = true;  // later votes arrive
 };
@@ -48,9 +48,9 @@ class Members {
     for (auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
       Link& link = links_[from * ranks() + to];
       // Some of the last votes may still arrive.
-      while (!link.news.empty() && random_.below(2) == 0) link.news.pop_back();
+      while (!link.events.empty() && random_.below(2) == 0) link.events.pop_back();
       link.delivers = false;
-      link.news.push_back({.is_end = true});
+      link.events.push_back({.is_end = true});
     }
   }
   void kill(Rank rank) {
@@ -67,18 +67,18 @@ class Members {
     Survivors& own = *members_[to];
     if (!voted_.contains(to)) return vote(to);
     Link& link = links_[from * ranks() + to];
-    if (from != to && !link.news.empty()) {
+    if (from != to && !link.events.empty()) {
       // A vote waits until it is awaited, as its receive is posted then.
-      const Link::News& next = link.news.front();
+      const Link::Event& next = link.events.front();
       if (next.is_end) {
         own.on_loss(from);
         links_[to * ranks() + from].sends = false;
-        link.news.pop_front();
-      } else if (!own.decided() && own.awaits(from)) {
+        link.events.pop_front();
+      } else if (own.awaits(from)) {
         REQUIRE(own.on_vote(from, next.vote));
-        link.news.pop_front();
-      } else if (own.decided() || !own.is_left(from)) {
-        link.news.pop_front();
+        link.events.pop_front();
+      } else if (own.decided()) {
+        link.events.pop_front();
       }
     }
     if (own.end_round()) vote(to);
@@ -92,7 +92,7 @@ class Members {
     for (Rank to = 0; to < ranks(); ++to) {
       Link& link = links_[from * ranks() + to];
       if (to == from || !link.sends || !link.delivers) continue;
-      link.news.push_back({.vote = vote});
+      link.events.push_back({.vote = vote});
       // The sender may die, or a link end, between two sends.
       if (random_.below(400) == 0) return kill(from);
       if (random_.below(400) == 0) cut(from, static_cast<Rank>(random_.below(ranks())));
@@ -105,8 +105,8 @@ class Members {
       const bool is_up = to != from && members_[from]->was_given_up(to);
       if (is_up && cut_.insert({from, to}).second) {
         cut_.insert({to, from});
-        links_[from * ranks() + to].news.push_back({.is_end = true});
-        links_[to * ranks() + from].news.push_back({.is_end = true});
+        links_[from * ranks() + to].events.push_back({.is_end = true});
+        links_[to * ranks() + from].events.push_back({.is_end = true});
         links_[to * ranks() + from].delivers = false;
       }
     }
@@ -135,7 +135,7 @@ TEST_CASE("survivors: whom a rank counts on has decided the same, whatever ends 
     std::uint64_t left = deaths;
     const auto done = [&] {
       for (Rank rank = 0; rank < ranks; ++rank) {
-        if (!members.is_dead(rank) && !members.member(rank).decided()) return false;
+        if (!members.is_dead(rank) && !members.member(rank).is_over()) return false;
       }
       return true;
     };
@@ -167,6 +167,18 @@ TEST_CASE("survivors: whom a rank counts on has decided the same, whatever ends 
         INFO("ranks " << a << " and " << b << " of " << ranks);
         REQUIRE(one.id() == other.id());
         for (Rank c = 0; c < ranks; ++c) REQUIRE(one.is_left(c) == other.is_left(c));
+      }
+      // Messages of unlike communicators must not be taken for each other's.
+      for (Rank b = 0; b < ranks; ++b) {
+        if (members.is_dead(b) || !one.is_left(a) || !members.member(b).is_left(b)) continue;
+        bool are_same = true;
+        bool share = false;
+        for (Rank c = 0; c < ranks; ++c) {
+          are_same = are_same && one.is_left(c) == members.member(b).is_left(c);
+          share = share || (one.is_left(c) && members.member(b).is_left(c) && !members.is_dead(c));
+        }
+        INFO("ranks " << a << " and " << b << " of " << ranks);
+        if (share && !are_same) CHECK(one.id() != members.member(b).id());
       }
     }
   });
@@ -221,7 +233,7 @@ TEST_CASE("survivors: a rank that all leave out is not awaited, and learns of it
   CHECK(members[1].was_given_up(1));
 }
 
-// Who is left of five members of which those of a pair don't hear each other.
+// Five members, of which those of a pair don't hear each other, agree on who is left.
 std::string left_without(std::vector<std::pair<Rank, Rank>> pairs) {
   std::vector<Survivors> members;
   for (Rank rank = 0; rank < 5; ++rank) members.emplace_back(5, rank, 1, std::span<const Rank>());

@@ -42,6 +42,8 @@ class LoopbackEndpoint final : public EndpointDouble {
     const std::size_t other = network_.index_of(index_, peer);
     if (other >= network_.nodes_.size() || other == index_) return Status::unknown_peer;
     if (node.closed) return Status::endpoint_closed;
+    const Status ended = network_.session_end(index_, other);
+    if (ended != Status::ok) return ended;
     const auto to_peer =
         std::count_if(node.pending.begin(), node.pending.end(), [other](const auto& one) {
           return one->kind == OperationKind::send && one->other == other;
@@ -101,7 +103,15 @@ class LoopbackEndpoint final : public EndpointDouble {
     return Status::unknown_operation;
   }
 
+  [[nodiscard]] Status disconnect(PeerId peer) override {
+    const std::size_t other = network_.index_of(index_, peer);
+    if (other >= network_.nodes_.size() || other == index_) return Status::unknown_peer;
+    network_.disconnect(index_, other);
+    return Status::ok;
+  }
+
   [[nodiscard]] Status probe(const ProbeRequest& request, Envelope& envelope) override {
+    if (network_.nodes_[index_].closed) return Status::endpoint_closed;
     const auto found = find(request);
     if (found == network_.nodes_[index_].unexpected.end()) return Status::again;
     envelope = envelope_of(*found);
@@ -251,7 +261,10 @@ class LoopbackEndpoint final : public EndpointDouble {
 };
 
 LoopbackNetwork::LoopbackNetwork(std::size_t endpoints, const LoopbackOptions& options)
-    : options_(options), random_(options.seed), flying_(endpoints * endpoints) {
+    : options_(options),
+      random_(options.seed),
+      flying_(endpoints * endpoints),
+      cuts_(endpoints * endpoints) {
   for (std::size_t i = 0; i < endpoints; ++i) {
     nodes_.emplace_back().endpoint = std::make_unique<LoopbackEndpoint>(*this, i);
   }
@@ -335,6 +348,7 @@ void LoopbackNetwork::decide_cancels() {
 void LoopbackNetwork::arrive(Message&& message) {
   Node& node = nodes_[message.send->other];
   if (!node.alive || node.closed || message.send->ended) return;
+  if (session_end(message.send->other, message.send->owner) != Status::ok) return;
   for (auto at = node.receives.begin(); at != node.receives.end(); ++at) {
     if (!LoopbackEndpoint::matches(**at, *message.send)) continue;
     const OperationPointer receive = *at;
@@ -421,23 +435,41 @@ void LoopbackNetwork::kill(std::size_t index) {
   }
 }
 
-bool LoopbackNetwork::noticed_dead(const Operation& operation) const {
-  if (operation.other == kAny) return false;
-  const Node& node = nodes_[operation.other];
-  return !node.alive && now_ >= node.killed_at + options_.peer_timeout;
+// What was sent before the end may still arrive at the other end, as long as that doesn't know.
+void LoopbackNetwork::disconnect(std::size_t from, std::size_t to) {
+  if (cuts_[from * nodes_.size() + to].by != kAny) return;
+  const Cut cut{.by = from, .noticed_at = now_ + options_.max_delay + delay()};
+  cuts_[from * nodes_.size() + to] = cuts_[to * nodes_.size() + from] = cut;
+  leave(from);
+  const auto forget = [this](std::size_t owner, std::size_t other) {
+    nodes_[other].unexpected.remove_if([owner](const Message& message) {
+      return message.send->owner == owner && !message.stored;
+    });
+  };
+  forget(from, to);
+  forget(to, from);
+}
+
+Status LoopbackNetwork::session_end(std::size_t from, std::size_t to) const {
+  const Node& node = nodes_[to];
+  if (!node.alive && now_ >= node.killed_at + options_.peer_timeout) return Status::peer_timeout;
+  const Cut& cut = cuts_[from * nodes_.size() + to];
+  if (cut.by == from) return Status::endpoint_closed;
+  return cut.by == to && now_ >= cut.noticed_at ? Status::peer_closed : Status::ok;
 }
 
 void LoopbackNetwork::fail_operations(std::size_t index) {
   Node& node = nodes_[index];
   for (auto at = node.pending.begin(); at != node.pending.end();) {
     const OperationPointer one = *at++;
-    if (!noticed_dead(*one)) continue;
+    const Status status = one->other == kAny ? Status::ok : session_end(one->owner, one->other);
+    if (status == Status::ok) continue;
     node.receives.remove(one);
     // Now and then a NIC still holds on to a send that has failed.
     if (one->kind == OperationKind::send && chance(0.5)) {
-      end(one, Status::peer_timeout, 0, false);
+      end(one, status, 0, false);
     } else {
-      end(one, Status::peer_timeout, delay());
+      end(one, status, delay());
     }
   }
 }

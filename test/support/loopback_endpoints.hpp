@@ -48,6 +48,9 @@ class LoopbackNetwork {
   // Stops the endpoint. Its messages in flight are lost, and others notice after peer_timeout.
   void kill(std::size_t index);
 
+  // The status with which operations of `from` with `to` end. `ok`: the session stands.
+  [[nodiscard]] Status session_end(std::size_t from, std::size_t to) const;
+
   // Runs in an endpoint's wait, so that a test can run the other endpoints meanwhile.
   std::function<void(std::size_t index)> on_wait;
 
@@ -68,6 +71,8 @@ class LoopbackNetwork {
 
  private:
   friend class LoopbackEndpoint;
+
+  static constexpr std::size_t kAny = ~std::size_t{0};
 
   struct Operation {
     OperationId id = kNoOperation;
@@ -102,6 +107,12 @@ class LoopbackNetwork {
     std::vector<std::byte> payload{};  // written to the receive's buffer when it is polled
   };
 
+  // A session that one end has ended.
+  struct Cut {
+    std::size_t by = kAny;
+    std::uint64_t noticed_at = 0;  // by the other end
+  };
+
   struct Group {
     Hint hint;
     std::uint32_t count = 0;
@@ -123,8 +134,6 @@ class LoopbackNetwork {
     std::size_t operations = 0;  // accepted and not yet completed for good
     std::size_t sends = 0;
   };
-  static constexpr std::size_t kAny = ~std::size_t{0};
-
   [[nodiscard]] std::size_t index_of(std::size_t from, PeerId peer) const;
   [[nodiscard]] bool chance(double probability);
   [[nodiscard]] std::uint64_t delay();
@@ -136,7 +145,7 @@ class LoopbackNetwork {
   void decide_cancels();
   void count_group(const Operation& receive, const Operation& send);
   void fail_operations(std::size_t index);
-  [[nodiscard]] bool noticed_dead(const Operation& operation) const;
+  void disconnect(std::size_t from, std::size_t to);
   void end(const OperationPointer& operation, Status status, std::uint64_t after,
            bool released = true);
   void finish(const Ending& ending);
@@ -149,6 +158,7 @@ class LoopbackNetwork {
   std::uint64_t next_message_ = 1;
   std::vector<Node> nodes_;
   std::vector<std::deque<Message>> flying_;                 // [from * n + to], in order
+  std::vector<Cut> cuts_;                                   // the same
   std::multimap<std::uint64_t, OperationPointer> cancels_;  // of sends, by the time of the decision
   std::vector<std::string> complaints_;
   std::size_t most_sends_ = 0;
