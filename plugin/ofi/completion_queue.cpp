@@ -151,6 +151,7 @@ ssize_t CompletionQueue::read(void* entries, std::size_t count, fi_addr_t* sourc
     // carry the acknowledgement.
     if (is_asked_for_more()) return -FI_EAGAIN;
   }
+  idle_reads_.begin();
   progress();
   const ssize_t taken = take(entries, count, sources);
   taken != -FI_EAGAIN ? idle_reads_.found() : idle_reads_.pause();

@@ -68,6 +68,7 @@ Counter::~Counter() { --domain_.users; }
 
 void Counter::look() {
   const std::uint64_t before = value_ + errors_;
+  idle_reads_.begin();
   progress();
   value_ + errors_ != before ? idle_reads_.found() : idle_reads_.pause();
 }

@@ -12,10 +12,15 @@ std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().
 
 }  // namespace
 
+void IdleReads::begin() {
+  const std::int64_t last = last_.load(kRelaxed);
+  follows_.store(last != kNever && now() - last <= kClosely.count(), kRelaxed);
+}
+
 void IdleReads::pause() {
   const std::int64_t begin = now();
-  const std::int64_t last = last_.exchange(begin, kRelaxed);
-  if (last == kNever || begin - last > kClosely.count()) {
+  last_.store(begin, kRelaxed);
+  if (!follows_.load(kRelaxed)) {
     since_.store(begin, kRelaxed);
     return;
   }

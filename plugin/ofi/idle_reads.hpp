@@ -25,15 +25,18 @@ class IdleReads {
  public:
   explicit IdleReads(std::uint64_t spin_us) : spin_(std::chrono::microseconds(spin_us)) {}
 
-  // A read found something.
+  // A read begins, and will make progress.
+  void begin();
+  // It found something.
   void found() { last_.store(kNever, std::memory_order_relaxed); }
-  // A read found nothing. Call it without locks.
+  // It found nothing. Call it without locks.
   void pause();
 
  private:
   using Nanos = std::chrono::nanoseconds;
   static constexpr std::int64_t kNever = 0;
-  // Longest pause between two reads that follow each other: more than a turn that brings nothing.
+  // Longest time from one read's end to the beginning of the next, if they follow each other. The
+  // progress in between doesn't count, as a turn may take long on a slow or busy machine.
   static constexpr Nanos kClosely = std::chrono::microseconds(20);
   // A yield this long means that another thread ran: the call alone takes less than 1 us.
   static constexpr Nanos kLate = std::chrono::microseconds(2);
@@ -41,9 +44,11 @@ class IdleReads {
   static constexpr unsigned kPrompt = 16;
 
   Nanos spin_;
-  std::atomic<std::int64_t> last_{kNever};  // last read without result, by a steady clock
-  std::atomic<std::int64_t> since_{0};      // start of the present series of reads
-  std::atomic<unsigned> contended_{0};      // quick yields until the processor counts as free
+  std::atomic<std::int64_t> last_{
+      kNever};                          // end of the last read without result, by a steady clock
+  std::atomic<bool> follows_{false};    // this read follows that one closely
+  std::atomic<std::int64_t> since_{0};  // start of the present series of reads
+  std::atomic<unsigned> contended_{0};  // quick yields until the processor counts as free
 };
 
 }  // namespace hawser::ofi

@@ -96,6 +96,7 @@ bool PollSet::has_news(Member& member) {
 }
 
 int PollSet::poll(void** contexts, int count) {
+  idle_reads_.begin();
   const int found = find(contexts, count);
   found > 0 ? idle_reads_.found() : idle_reads_.pause();
   return found;

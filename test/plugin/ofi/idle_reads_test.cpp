@@ -118,9 +118,14 @@ TEST_CASE("IdleReads__beside_others_each_yields_until_yields_come_back_at_once",
   // Once the reads are alone again they spin: within half of spin_us there is no yield. (A read
   // that stands alone because this thread was away counts as a beginning.)
   taken_us = 0;
+  auto since = std::chrono::steady_clock::now();
   CHECK(read_until([&, quiet = 0, last = 0]() mutable {
-    quiet = yields == last ? quiet + 1 : 0;
-    last = yields;
-    return quiet >= 100;
+    const auto now = std::chrono::steady_clock::now();
+    if (yields != last) {
+      quiet = 0;
+      last = yields;
+      since = now;
+    }
+    return ++quiet >= 10 && now - since >= std::chrono::microseconds(500);
   }));
 }
