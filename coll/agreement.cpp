@@ -131,8 +131,12 @@ Status Agreement::send(const Channel& channel, Kind kind, PeerId to, const Runni
 
 namespace {
 
-// A rank that has closed in order may have done all its work.
-bool is_death(Status status) { return is_peer_failure(status) && status != Status::peer_closed; }
+// A rank that has closed in order may have done all its work. One that this end has disconnected
+// counts as dead.
+bool is_death(const Channel& channel, Status status) {
+  return (is_peer_failure(status) && status != Status::peer_closed) ||
+         (status == Status::endpoint_closed && !channel.is_closed());
+}
 
 }  // namespace
 
@@ -141,7 +145,7 @@ std::optional<Agreement::Death> Agreement::ask_whether_alive(const Channel& chan
   const Running about{.sequence = next_ + kFarAhead};
   for (std::uint32_t left = std::min(channel.ranks() - 1, kMostLives - lives_); left > 0; --left) {
     const Status status = send(channel, Kind::life, next_peer(channel), about);
-    if (is_death(status)) return Death{looked_at_, status};
+    if (is_death(channel, status)) return Death{looked_at_, status};
   }
   return std::nullopt;
 }
@@ -159,7 +163,7 @@ std::optional<Rank> Agreement::on_sent(const Channel& channel,
                                        const Completion& completion) noexcept {
   const auto kind = static_cast<Kind>(Mark::unpack(completion.user_data).index);
   if (completion.released) --count_of(kind);
-  const bool is_dead = kind == Kind::life && is_death(completion.status);
+  const bool is_dead = kind == Kind::life && is_death(channel, completion.status);
   return is_dead ? channel.rank_of(completion.peer) : std::nullopt;
 }
 

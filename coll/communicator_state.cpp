@@ -240,8 +240,7 @@ void CommunicatorState::on_completion(const Completion& completion) {
   const Mark mark = Mark::unpack(completion.user_data);
   if (mark.kind == Mark::Kind::abort_send || mark.kind == Mark::Kind::listener) {
     const auto notice = revocation_.on_completion(mark, completion);
-    const bool is_from_member = channel_.rank_of(completion.peer).has_value();
-    if (notice && is_from_member && notice->rank < channel_.ranks()) {
+    if (notice && notice->rank < channel_.ranks() && channel_.rank_of(completion.peer)) {
       const Status status = reason_of(notice->status);
       fail({.rank = notice->rank,
             .status = status,

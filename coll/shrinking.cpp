@@ -2,6 +2,7 @@
 #include "coll/shrinking.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace hawser::coll {
 
@@ -10,7 +11,6 @@ Shrinking::Shrinking(const Channel& channel, std::uint32_t first_id, std::span<c
       own_(channel.rank),
       ranks_(channel.ranks()),
       sends_(channel.ranks()),
-      next_to_((channel.rank + 1) % channel.ranks()),
       unsent_(channel.ranks() - 1) {
   votes_.push_back(survivors_.vote());
 }
@@ -39,22 +39,27 @@ std::uint64_t Shrinking::untold() const noexcept {
 
 void Shrinking::advance(const Channel& channel) {
   held_back_ = false;
-  if (status() == Status::again && !retired_) {
-    receive_votes(channel);
-    while (survivors_.end_round()) {
-      votes_.push_back(survivors_.vote());
-      unsent_ += ranks_ - 1;
-      receive_step_ = 1;
-      for (Rank rank = 0; rank < ranks_ && survivors_.decided(); ++rank) {
-        const bool stands = survivors_.was_given_up(rank) && !survivors_.is_lost(rank);
-        if (rank != own_ && stands) sessions_to_end_.push_back(rank);
-      }
-      receive_votes(channel);
+  do {
+    // Where room is scarce, neither sends nor receives may take all of it.
+    if (goes_on()) receive_votes(channel, 1);
+    const bool all_were_taken = send_votes(channel);
+    if (goes_on() && all_were_taken) receive_votes(channel, kMostReceives);
+  } while (goes_on() && end_round());
+  if (!goes_on()) discard_votes(channel);
+  end_sessions(channel);
+}
+
+bool Shrinking::end_round() {
+  if (!survivors_.end_round()) return false;
+  votes_.push_back(survivors_.vote());
+  unsent_ += ranks_ - 1;
+  receive_step_ = 1;
+  for (Rank rank = 0; rank < ranks_ && survivors_.decided(); ++rank) {
+    if (rank != own_ && survivors_.was_given_up(rank) && !survivors_.is_lost(rank)) {
+      sessions_to_end_.push_back(rank);
     }
   }
-  send_votes(channel);
-  if (status() != Status::again || retired_) discard_votes(channel);
-  end_sessions(channel);
+  return true;
 }
 
 void Shrinking::end_sessions(const Channel& channel) {
@@ -86,16 +91,20 @@ bool Shrinking::send_next(const Channel& channel, Rank to) {
   Sends& sends = sends_[to];
   const std::vector<std::byte>& vote = votes_[sends.posted];
   OperationId operation = kNoOperation;
-  const Status status = channel.router.send(
-      {.peer = channel.peers[to],
-       .channel = channel.number(),
-       .tag = vote_tag(channel.id),
-       .data = vote.data(),
-       .bytes = vote.size(),
-       .user_data =
-           channel.route | Mark{.kind = Mark::Kind::vote, .slot = to, .index = kSend}.pack(),
-       .owner = ChannelOwner::collectives},
-      operation);
+  // If the program has connected anew, the new session must not get votes of the former one.
+  const bool is_lost = survivors_.is_lost(to);
+  const Status status =
+      is_lost ? Status::peer_closed
+              : channel.router.send(
+                    {.peer = channel.peers[to],
+                     .channel = channel.number(),
+                     .tag = vote_tag(channel.id),
+                     .data = vote.data(),
+                     .bytes = vote.size(),
+                     .user_data = channel.route |
+                                  Mark{.kind = Mark::Kind::vote, .slot = to, .index = kSend}.pack(),
+                     .owner = ChannelOwner::collectives},
+                    operation);
   if (status == Status::again) return false;
   ++sends.posted;
   --unsent_;
@@ -108,19 +117,28 @@ bool Shrinking::send_next(const Channel& channel, Rank to) {
   return true;
 }
 
-void Shrinking::send_votes(const Channel& channel) {
+// An older vote goes first, because its receivers may not await the next one yet. Returns false if
+// the endpoint takes some of them later.
+bool Shrinking::send_votes(const Channel& channel) {
   if (failure_ != Status::ok) unsent_ = 0;
   std::uint32_t refusals = 0;
-  for (Rank count = 0; count < ranks_ && unsent_ > 0 && refusals < kMostRefusals; ++count) {
-    const Rank to = next_to_;
-    next_to_ = (next_to_ + 1) % ranks_;
-    while (to != own_ && sends_[to].posted < votes_.size()) {
-      if (send_next(channel, to)) continue;
-      held_back_ = true;
-      ++refusals;
-      break;
+  for (std::size_t vote = sending_; vote < votes_.size() && unsent_ > 0; ++vote) {
+    for (Rank step = vote == sending_ ? send_step_ : 1; step < ranks_; ++step) {
+      const Rank to = (own_ + step) % ranks_;
+      if (sends_[to].posted != vote) continue;
+      if (send_next(channel, to)) {
+        if (refusals == 0) send_step_ = step;
+      } else if (++refusals == kMostRefusals) {
+        held_back_ = true;
+        return false;
+      }
     }
+    if (refusals > 0) continue;
+    sending_ = vote + 1;
+    send_step_ = 1;
   }
+  held_back_ = held_back_ || refusals > 0;
+  return refusals == 0;
 }
 
 Status Shrinking::post(const Channel& channel, Place& place, std::uint32_t index) {
@@ -148,22 +166,29 @@ bool Shrinking::is_awaited_in_vain(Rank rank) const noexcept {
          });
 }
 
-void Shrinking::receive_votes(const Channel& channel) {
-  for (std::uint32_t index = 0; index < kMostReceives; ++index) {
+// Fills the first `places`.
+void Shrinking::receive_votes(const Channel& channel, std::uint32_t places) {
+  for (std::uint32_t index = 0; index < places; ++index) {
     Place& place = places_[index];
-    if (place.state == Place::State::posted) continue;
-    while (place.state == Place::State::free && receive_step_ < ranks_) {
-      const Rank from = (own_ + ranks_ - receive_step_++) % ranks_;
-      if (!is_awaited_in_vain(from)) continue;
-      place.from = from;
-      place.state = Place::State::taken;
+    if (place.state == Place::State::posted) {
+      // The others' decision may have given up a rank that was awaited.
+      if (!survivors_.awaits(place.from)) cancel(channel, place);
+      continue;
     }
-    if (place.state == Place::State::free) continue;
-    const Status status = post(channel, place, index);
-    if (status == Status::again) return;
-    if (status == Status::ok) continue;
-    place.state = Place::State::free;
-    on_failure(channel, place.from, status);
+    for (;;) {
+      while (place.state == Place::State::free && receive_step_ < ranks_) {
+        const Rank from = (own_ + ranks_ - receive_step_++) % ranks_;
+        if (!is_awaited_in_vain(from)) continue;
+        place.from = from;
+        place.state = Place::State::taken;
+      }
+      if (place.state == Place::State::free) break;
+      const Status status = post(channel, place, index);
+      if (status == Status::again) return;
+      if (status == Status::ok) break;
+      place.state = Place::State::free;
+      on_failure(channel, place.from, status);
+    }
   }
 }
 
@@ -190,16 +215,30 @@ void Shrinking::on_completion(const Channel& channel, const Mark& mark,
   }
   Place& place = places_[mark.index];
   if (completion.released) place.state = Place::State::free;
-  if (mark.index == kDiscard || status() != Status::again || retired_) return;
-  if (completion.status == Status::store_full) {
-    place.state = Place::State::taken;  // it may have been turned away: receive again
+  if (mark.index == kDiscard) return on_late_vote(channel, completion);
+  if (!goes_on()) return;
+  if (completion.status == Status::store_full && ++refused_votes_ < kMostRefusedVotes) {
+    place.state = Place::State::taken;  // a vote may have been turned away: receive again
+  } else if (completion.status == Status::store_full) {
+    failure_ = completion.status;
   } else if (completion.status != Status::ok) {
-    on_failure(channel, mark.slot, completion.status);
+    if (completion.status != Status::cancelled) on_failure(channel, mark.slot, completion.status);
   } else if (!survivors_.on_vote(mark.slot, std::span(place.vote).first(completion.bytes))) {
     failure_ = Status::nic_error;
   } else if (survivors_.decided() && survivors_.awaits(mark.slot)) {
     place.state = Place::State::taken;  // its decision follows
   }
+}
+
+// A rank that was given up may have connected anew, and would wait for votes.
+void Shrinking::on_late_vote(const Channel& channel, const Completion& completion) {
+  if (!survivors_.decided() ||
+      (completion.status != Status::ok && completion.status != Status::truncated)) {
+    return;
+  }
+  const std::optional<Rank> from = channel.rank_of(completion.peer);
+  if (!from || !survivors_.was_given_up(*from)) return;
+  if (std::ranges::count(sessions_to_end_, *from) == 0) sessions_to_end_.push_back(*from);
 }
 
 }  // namespace hawser::coll

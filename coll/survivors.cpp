@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kHello = 0;  // rounds
 constexpr std::uint32_t kHeard = 1;
+constexpr std::uint32_t kStillThere = 2;
 
 }  // namespace
 
@@ -31,6 +32,7 @@ Survivors::Survivors(Rank ranks, Rank own, std::uint32_t first_id, std::span<con
 
 void Survivors::begin_round() {
   are_same_ = true;
+  std::ranges::fill(awaited_, 0);
   for (Rank rank = 0; rank < ranks_; ++rank) {
     const bool has_come = round_ == kHello || is_in(came_, rank);
     const bool is_silent = is_in(lost_, rank) || is_in(told_, rank);
@@ -55,12 +57,17 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
   if (vote.size() != vote_bytes_) return false;
   std::memcpy(&header, vote.data(), sizeof header);
   if (header.ranks != ranks_) return false;
-  if (header.is_decision != 0) insert(told_, from);
   if (decided_) {
     if (header.is_decision != 0) remove(awaited_, from);
     return true;
   }
+  // When a session ends, what has arrived of it is handed over, although a vote in between is lost.
+  if (header.round > round_) {
+    on_loss(from);
+    return true;
+  }
   if (header.round != round_) return false;
+  if (header.is_decision != 0) insert(told_, from);
   remove(awaited_, from);
   insert(came_, from);
   if (has_decision_) return true;
@@ -77,7 +84,7 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
     const auto same = std::ranges::find(heard_, theirs);
     hearer_[from] = static_cast<std::uint32_t>(same - heard_.begin());
     if (same == heard_.end()) heard_.push_back(std::move(theirs));
-  } else if (round_ > kHeard && theirs != voted_) {
+  } else if (round_ > kStillThere && theirs != voted_) {
     are_same_ = false;
     for (std::size_t i = 0; i < gone_.size(); ++i) gone_[i] |= theirs[i];
   }
@@ -87,7 +94,7 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
 void Survivors::on_loss(Rank rank) {
   insert(lost_, rank);
   remove(awaited_, rank);
-  if (round_ > kHeard && !has_decision_ && !decided_) insert(gone_, rank);
+  if (round_ > kStillThere && !has_decision_ && !decided_) insert(gone_, rank);
 }
 
 bool Survivors::end_round() {
@@ -96,17 +103,17 @@ bool Survivors::end_round() {
     voted_ = came_;
     heard_ = {voted_};
     hearer_.assign(ranks_, 0);
-  } else {
-    if (round_ == kHeard) {
+  } else if (round_ > kHeard) {
+    if (round_ == kStillThere) {
       give_up_unheard();
     } else if (!has_decision_ && are_same_ && gone_ == voted_) {
       decided_ = true;
-      // Other rounds' decisions have other ids, as they may be others.
-      id_ += round_ - kHeard - 1;
+      // A decision of another round may be another one, and gets another id.
+      id_ += round_ - kStillThere - 1;
     }
     decided_ = decided_ || has_decision_;
     voted_ = gone_;
-    std::ranges::fill(came_, ~std::uint64_t{0});  // from now on, all that are not given up
+    std::ranges::fill(came_, ~std::uint64_t{0});  // from now on it awaits all that are not given up
   }
   ++round_;
   begin_round();

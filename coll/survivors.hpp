@@ -4,11 +4,12 @@
 // It does no input and output: Shrinking does. In a round each rank sends its vote, a set of ranks,
 // to all others. It awaits the votes of those that it has not given up.
 //
-// In round 0 each rank says that it is there. In round 1 it votes for those that it has heard. It
-// then gives up whom it doesn't hear, and one of any two others that don't hear each other. Later
-// it votes against those that it has given up. If all votes of the round are the same, and nobody
-// was lost meanwhile, it has decided. Otherwise it gives up whomever any voter has given up. A rank
-// that has decided votes once more and says so. All that get this vote decide the same.
+// In round 0 each rank says that it is there. In round 1 it votes for those that it has heard, and
+// in round 2 it says that it is still there. It then gives up whom it doesn't hear, and one of any
+// two others that don't hear each other. Later it votes against those that it has given up. If all
+// votes of the round are the same, and nobody was lost meanwhile, it has decided. Otherwise it
+// gives up whomever any voter has given up. A rank that has decided votes once more and says so.
+// All that get this vote decide the same.
 //
 // docs/internals/collectives.md says why ranks that hear each other can't decide differently.
 #pragma once

@@ -195,7 +195,8 @@ hawser_status hawser_coll_split(hawser_coll_communicator* communicator, uint32_t
                                 size_t error_bytes);
 
 /* `without` has `count` ranks, and may be NULL if there are none. Close the endpoint if it returns
- * HAWSER_NIC_ERROR or HAWSER_AGAIN (no memory), or if `error` is set (no id is left). */
+ * HAWSER_NIC_ERROR, HAWSER_STORE_FULL or HAWSER_AGAIN (no memory), or if `error` is set (no id is
+ * left). */
 hawser_status hawser_coll_shrink(hawser_coll_communicator* communicator,
                                  const hawser_coll_rank* without, uint64_t count,
                                  hawser_coll_communicator** made, char* error, size_t error_bytes);

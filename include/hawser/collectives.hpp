@@ -156,7 +156,7 @@ class CompletionRouter {
 
 // Options, which must be the same at all ranks. With the defaults a communicator takes up to 64
 // sends and 65 receives of its endpoint for collectives, and 16 MiB of scratch memory. Only the
-// used part of that memory becomes resident. `shrink` takes up to 65 receives, and 4 sends to each
+// used part of that memory becomes resident. `shrink` takes up to 65 receives, and 5 sends to each
 // rank, when the collectives have ended.
 struct CommunicatorOptions {
   std::uint32_t chunk_bytes = 256 * 1024;  // largest message of a pipelined collective;
@@ -343,14 +343,17 @@ class Communicator {
   //
   // The ranks may have to give up one that lives, if its session with another has ended. They end
   // their sessions with that rank, too, perhaps after this call has returned. Its other messages
-  // and communicators with them then fail. Keep polling afterwards: votes may still be under way.
+  // and communicators with them then fail, but for its receives from any rank. Keep polling
+  // afterwards: votes may still be under way. Nobody may connect anew to a member of a revoked
+  // communicator before it is shrunk or destroyed.
   //   `ok`
   //   `invalid_argument`: this communicator is not revoked, or has been shrunk, or `without` has a
   //     rank that is out of range.
   //   `cancelled`: the others go on without this rank, or `without` has it.
   //   `endpoint_closed`: this endpoint is closed.
-  //   `nic_error`: a vote could not be sent or received. The others count this rank in: close the
-  //     endpoint.
+  //   `store_full`: messages that nobody has received leave no room for votes.
+  //   `nic_error`: a vote could not be sent or received.
+  //   After these two, close the endpoint, because the others count this rank in.
   // Throws as split does. Then close the endpoint, too.
   [[nodiscard]] Status shrink(std::span<const Rank> without, std::unique_ptr<Communicator>& made);
   [[nodiscard]] Status shrink(std::unique_ptr<Communicator>& made) { return shrink({}, made); }

@@ -2,6 +2,7 @@
 // Deaths and aborts: wherever and whenever a rank leaves, all others learn which one it was, every
 // started collective ends, every buffer comes back, and nothing hangs.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <optional>
 #include <string>
@@ -192,6 +193,25 @@ TEST_CASE("revocation: a caller's abort ends everyone's collectives") {
     }
     CHECK(world.network.complaints().empty());
   });
+}
+
+TEST_CASE("revocation: a peer that this end has disconnected is named, and not the own rank") {
+  for (const bool by_message : {false, true}) {
+    std::array<std::byte, 8> data{};
+    World world(3, {});
+    proto::Random random(4);
+    REQUIRE(world.network.endpoint(0).disconnect(world.network.peer(0, 2)) == Status::ok);
+    Request request;
+    coll::Communicator& own = *world.communicators[0];
+    if (by_message) {
+      CHECK(own.send(data.data(), 8, 2, 1, request) == Status::endpoint_closed);
+    } else {
+      CHECK(own.broadcast(data.data(), 8, 2, request) == Status::ok);
+    }
+    REQUIRE(world.run_until(random, [&] { return own.failure() != nullptr; }));
+    CHECK(own.failure()->rank == 2);
+    CHECK(own.failure()->status == Status::endpoint_closed);
+  }
 }
 
 TEST_CASE("revocation: the first abort counts and ok is no reason") {
