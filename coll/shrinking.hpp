@@ -67,7 +67,7 @@ class Shrinking {
     OperationId operation = kNoOperation;
     std::vector<std::byte> vote;
   };
-  // What this rank sends to another.
+  // The votes of this rank to another.
   struct Sends {
     std::uint32_t posted = 0;     // of votes_
     std::uint32_t in_flight = 0;  // of those

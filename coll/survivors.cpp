@@ -120,9 +120,8 @@ bool Survivors::end_round() {
   return true;
 }
 
-// It gives up the ranks that it doesn't hear, even if others do. Of the rest, the one that hears
-// the fewest others goes first, and of equal ones that with the higher number, until all hear each
-// other.
+// It gives up the ranks that it doesn't hear, even if others do. Until the rest all hear each
+// other, it gives up the one that hears the fewest. Among equal ones it takes the higher number.
 void Survivors::give_up_unheard() {
   std::vector<Rank> living;
   Set suspects(gone_.size());  // heard by this rank, but not by all that it hears

@@ -47,7 +47,7 @@ class Members {
     cut_.insert({b, a});
     for (auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
       Link& link = links_[from * ranks() + to];
-      // Of what is under way, any may be lost, and the rest arrives.
+      // Any event that is under way may be lost, and the rest arrives.
       std::erase_if(link.events, [this](const Link::Event&) { return random_.below(2) == 0; });
       link.delivers = false;
       link.events.push_back({.is_end = true});

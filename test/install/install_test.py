@@ -188,13 +188,16 @@ FUNCTION = re.compile(r"^(?:\[\[nodiscard\]\] )?(?!inline|constexpr|template|usi
                       r"[\w:<>]+(?: [\w:<>]+)* (\w+)\([^;{]*\)(?: noexcept)?;", re.M)
 
 
+def header_texts(prefix, suffix, comment):
+    """The installed headers of a language, without their comments."""
+    for header in glob.glob(os.path.join(prefix, "include", "hawser", "*" + suffix)):
+        with open(header, encoding="utf-8") as file:
+            yield re.sub(comment, "", file.read(), flags=re.S if suffix == ".h" else 0)
+
+
 def declared_functions(prefix):
     """The functions of no class that the C++ headers declare and don't define."""
-    names = set()
-    for header in glob.glob(os.path.join(prefix, "include", "hawser", "*.hpp")):
-        with open(header, encoding="utf-8") as file:
-            names |= set(FUNCTION.findall(re.sub(r"//.*", "", file.read())))
-    return {f"hawser::{name}" for name in names}
+    return {f"hawser::{name}" for text in header_texts(prefix, ".hpp", r"//.*") for name in FUNCTION.findall(text)}
 
 
 METHOD = re.compile(r"^  (?!.*\binline )(?:explicit |virtual |static |\[\[nodiscard\]\] )*(?:[\w:<>*&]+(?: const)?[ *&]+)*"
@@ -204,9 +207,7 @@ METHOD = re.compile(r"^  (?!.*\binline )(?:explicit |virtual |static |\[\[nodisc
 def declared_methods(prefix):
     """The public methods that the C++ headers declare, and neither define nor leave to derived classes."""
     names = set()
-    for header in glob.glob(os.path.join(prefix, "include", "hawser", "*.hpp")):
-        with open(header, encoding="utf-8") as file:
-            text = re.sub(r"//.*", "", file.read())
+    for text in header_texts(prefix, ".hpp", r"//.*"):
         namespace = re.search(r"^namespace ([\w:]+) {", text, re.M)
         for name, body in re.findall(r"^(?:class|struct) (\w+)[^;{]*{\n(.*?)^};", text, re.M | re.S):
             names |= {f"{namespace[1]}::{name}::{method}"
@@ -221,9 +222,7 @@ def the_library_shows_the_api_alone():
         library = find(scratch, "libhawser.so.0")
         symbols = exported(library)
         declared = set()
-        for header in glob.glob(os.path.join(scratch, "include", "hawser", "*.h")):
-            with open(header, encoding="utf-8") as file:
-                text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+        for text in header_texts(scratch, ".h", r"/\*.*?\*/"):
             declared |= set(re.findall(r"\b(hawser_\w+)\([^)]*\);", text))
         shown = {name for name in symbols if name.startswith("hawser_")}
         check(shown == declared and len(shown) > 30, f"C: {sorted(shown ^ declared)}")

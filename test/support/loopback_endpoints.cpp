@@ -435,7 +435,7 @@ void LoopbackNetwork::kill(std::size_t index) {
   }
 }
 
-// What was sent before the end may still arrive at the other end, as long as that doesn't know.
+// Messages that were sent before the end may still arrive at the other end, until that notices.
 void LoopbackNetwork::disconnect(std::size_t from, std::size_t to) {
   if (cuts_[from * nodes_.size() + to].by != kAny) return;
   const Cut cut{.by = from, .noticed_at = now_ + options_.max_delay + delay()};
