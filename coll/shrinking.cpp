@@ -79,7 +79,9 @@ bool Shrinking::is_session_end(const Channel& channel, Status status) {
 
 void Shrinking::on_failure(const Channel& channel, Rank rank, Status status) {
   if (is_session_end(channel, status)) {
-    survivors_.on_loss(rank);
+    PeerStats stats;
+    const bool is_known = channel.endpoint().peer_stats(channel.peers[rank], stats) == Status::ok;
+    survivors_.on_loss(rank, is_known && stats.failure_reason == Reason::gave_up);
   } else if (failure_ == Status::ok) {
     failure_ = status == Status::endpoint_closed ? status : Status::nic_error;
   }

@@ -74,7 +74,7 @@ Status Communicator::shrink(std::span<const Rank> without, std::unique_ptr<Commu
   while (shrinking.status() == Status::again) router_.wait(kWait_ns);
   if (shrinking.status() != Status::ok) return shrinking.status();
   const Survivors& survivors = shrinking.survivors();
-  if (!survivors.is_left(rank())) return Status::cancelled;
+  if (!survivors.is_left(rank()) || survivors.are_given_up()) return Status::cancelled;
   CommunicatorConfig config{.id = survivors.id(), .options = state_->options()};
   for (Rank one = 0; one < ranks(); ++one) {
     if (one == rank()) config.rank = static_cast<Rank>(config.peers.size());

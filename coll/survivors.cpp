@@ -2,6 +2,7 @@
 #include "coll/survivors.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 
@@ -32,6 +33,7 @@ Survivors::Survivors(Rank ranks, Rank own, std::uint32_t first_id, std::span<con
 
 void Survivors::begin_round() {
   are_same_ = true;
+  if (!decided_) given_up_by_ = gave_up_own_;
   std::ranges::fill(awaited_, 0);
   for (Rank rank = 0; rank < ranks_; ++rank) {
     const bool has_come = round_ == kHello || is_in(came_, rank);
@@ -44,8 +46,11 @@ void Survivors::begin_round() {
 }
 
 std::vector<std::byte> Survivors::vote() const {
-  const Header header{
-      .round = round_, .id = id_, .is_decision = decided_ ? 1u : 0u, .ranks = ranks_};
+  const Header header{.round = round_,
+                      .id = id_,
+                      .is_decision = decided_ ? 1u : 0u,
+                      .ranks = ranks_,
+                      .given_up_by = given_up_by_};
   std::vector<std::byte> bytes(vote_bytes_);
   std::memcpy(bytes.data(), &header, sizeof header);
   std::memcpy(bytes.data() + sizeof header, voted_.data(), vote_bytes_ - sizeof header);
@@ -76,10 +81,12 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
   if (header.is_decision != 0) {
     has_decision_ = true;
     id_ = header.id;
+    given_up_by_ = header.given_up_by;
     gone_ = std::move(theirs);
     return true;
   }
   id_ = std::max(id_, header.id);
+  given_up_by_ = std::max(given_up_by_, header.given_up_by);
   if (round_ == kHeard) {
     const auto same = std::ranges::find(heard_, theirs);
     hearer_[from] = static_cast<std::uint32_t>(same - heard_.begin());
@@ -91,7 +98,8 @@ bool Survivors::on_vote(Rank from, std::span<const std::byte> vote) {
   return true;
 }
 
-void Survivors::on_loss(Rank rank) {
+void Survivors::on_loss(Rank rank, bool gave_up) {
+  if (gave_up && !is_in(lost_, rank)) ++gave_up_own_;
   insert(lost_, rank);
   remove(awaited_, rank);
   if (round_ > kStillThere && !has_decision_ && !decided_) insert(gone_, rank);
@@ -118,6 +126,12 @@ bool Survivors::end_round() {
   ++round_;
   begin_round();
   return true;
+}
+
+bool Survivors::are_given_up() const noexcept {
+  std::uint32_t left = ranks_;
+  for (const std::uint64_t word : gone_) left -= static_cast<std::uint32_t>(std::popcount(word));
+  return given_up_by_ >= left;
 }
 
 // It gives up the ranks that it doesn't hear, even if others do. Until the rest all hear each

@@ -11,6 +11,9 @@
 // gives up whomever any voter has given up. A rank that has decided votes once more and says so.
 // All that get this vote decide the same.
 //
+// A vote also tells how many living ranks have given up the voter. If these are no fewer than the
+// survivors, for any of them, the survivors must not go on: the others do.
+//
 // docs/internals/collectives.md says why ranks that hear each other can't decide differently.
 #pragma once
 
@@ -39,8 +42,9 @@ class Survivors {
   [[nodiscard]] bool awaits(Rank rank) const noexcept { return is_in(awaited_, rank); }
   // Requires that the vote of `from` is awaited. False: these bytes are no vote of this round.
   [[nodiscard]] bool on_vote(Rank from, std::span<const std::byte> vote);
-  // The session with `rank` has ended, and all its votes were handed over.
-  void on_loss(Rank rank);
+  // The session with `rank` has ended, and all its votes were handed over. `gave_up`: that rank
+  // lives, and has given up this one.
+  void on_loss(Rank rank, bool gave_up = false);
   [[nodiscard]] bool is_lost(Rank rank) const noexcept { return is_in(lost_, rank); }
 
   // If all votes of the round are in, or one of them is a decision, ends the round and returns
@@ -55,6 +59,9 @@ class Survivors {
   [[nodiscard]] bool was_given_up(Rank rank) const noexcept {
     return is_in(gone_, rank) && !is_in(without_, rank);
   }
+  // Whether the survivors are those that the others have given up, and must not go on. All of them
+  // say the same. Requires a decision.
+  [[nodiscard]] bool are_given_up() const noexcept;
   // The new communicator's. Requires a decision.
   [[nodiscard]] std::uint32_t id() const noexcept { return id_; }
 
@@ -66,6 +73,7 @@ class Survivors {
     std::uint32_t id = 0;
     std::uint32_t is_decision = 0;
     std::uint32_t ranks = 0;
+    std::uint32_t given_up_by = 0;
   };
 
   [[nodiscard]] static bool is_in(const Set& set, Rank rank) noexcept {
@@ -89,6 +97,8 @@ class Survivors {
   std::size_t vote_bytes_;
   std::uint32_t round_ = 0;
   std::uint32_t id_;
+  std::uint32_t gave_up_own_ = 0;  // ranks that have given up this one
+  std::uint32_t given_up_by_ = 0;  // the most that a vote of this round tells
   Set without_;
   Set lost_;                           // the session has ended
   Set gone_;                           // given up

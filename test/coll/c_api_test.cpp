@@ -63,6 +63,17 @@ class Trio {
     return config;
   }
 
+  // Payload of all messages so far.
+  std::uint64_t bytes_sent(std::uint32_t rank) const {
+    std::size_t row = 0;
+    const char* name = nullptr;
+    const char* text = nullptr;
+    while (hawser_stat_row(row, &name, &text) != 0 && std::string(name) != "data_bytes_sent") ++row;
+    std::vector<std::uint64_t> values(row + 1);
+    CHECK(hawser_stats(endpoints_[rank], values.data(), values.size()) == HAWSER_OK);
+    return values[row];
+  }
+
   // Starts something at each rank, and makes progress until all are complete.
   void run(
       const std::function<hawser_status(std::uint32_t rank, hawser_coll_request* request)>& start) {
@@ -276,6 +287,9 @@ TEST_CASE("collectives in C: a sum among ranks of unlike bandwidth") {
     }
     CHECK(wrong_ones == 0);
   }
+  // In a ring all send the same.
+  CHECK(trio.bytes_sent(1) < trio.bytes_sent(2));
+  CHECK(trio.bytes_sent(2) < trio.bytes_sent(0));
 }
 
 TEST_CASE("collectives in C: arguments and configurations that are refused, with words") {

@@ -477,6 +477,35 @@ TEST_CASE("engine: a rank whose session with another is broken is left out, and 
   CHECK(sizes == std::vector<std::uint32_t>{4, 4, 4, 0, 4});
 }
 
+TEST_CASE("engine: a rank that slept while the others went on doesn't go on alone") {
+  constexpr std::uint32_t kRanks = 5;
+  constexpr std::uint32_t kSleeper = 2;
+  Tunables tunables;
+  tunables.peer_timeout_ms = 1000;
+  EngineWorld world({.ranks = kRanks, .tunables = tunables});
+  std::vector<Status> seen(kRanks, Status::again);
+  std::vector<std::uint32_t> sizes(kRanks, 0);
+  std::atomic<std::uint32_t> went_on{0};
+  run_each(world, [&](std::uint32_t rank) {
+    coll::Communicator& own = *world.communicators[rank];
+    std::array<std::uint8_t, kRanks> in{};
+    std::array<std::uint8_t, kRanks> out{};
+    coll::Request request;
+    if (own.all_to_all(in.data(), out.data(), 1, request) == Status::ok) (void)own.wait(request);
+    // Its engine has no thread: nobody polls it meanwhile.
+    while (rank == kSleeper && went_on < kRanks - 1) std::this_thread::yield();
+    while (own.failure() == nullptr) (void)sum_of_ranks(own);
+    std::unique_ptr<coll::Communicator> made;
+    seen[rank] = own.shrink(made);
+    if (made != nullptr) sizes[rank] = made->ranks();
+    for (int i = 0; i < 20 && seen[rank] == Status::ok; ++i) seen[rank] = sum_of_ranks(*made);
+    ++went_on;
+  });
+  const auto ok = Status::ok;
+  CHECK(seen == std::vector<Status>{ok, ok, Status::cancelled, ok, ok});
+  CHECK(sizes == std::vector<std::uint32_t>{4, 4, 0, 4, 4});
+}
+
 TEST_CASE("engine: ranks that disagreed go on together, and without whom all leave out") {
   constexpr std::uint32_t kRanks = 4;
   EngineWorld world({.ranks = kRanks});
@@ -524,6 +553,34 @@ TEST_CASE("engine: a shrink with wrong arguments, or a second time, is refused")
   });
   const auto no = Status::invalid_argument;
   CHECK(seen == std::vector<Status>{no, no, Status::ok, Status::ok, no, no});
+}
+
+TEST_CASE("engine: an abort of a stranger ends nothing") {
+  EngineWorld world({.ranks = 3});
+  const auto make = [&](std::uint32_t rank, std::uint32_t ranks) {
+    std::vector<PeerId> peers(ranks);
+    for (std::uint32_t other = 0; other < ranks; ++other) {
+      if (other != rank)
+        (void)world.endpoint(rank).connect(world.endpoint(other).address(), peers[other]);
+    }
+    return std::make_unique<coll::Communicator>(
+        *world.routers[rank],
+        coll::CommunicatorConfig{.id = 7, .rank = rank, .peers = std::move(peers)});
+  };
+  std::vector<Status> seen(2, Status::again);
+  std::atomic<bool> has_told{false};
+  run_each(world, [&](std::uint32_t rank) {
+    const auto own = make(rank, rank == 2 ? 3 : 2);
+    if (rank == 2) {
+      own->abort(1, Status::peer_timeout);
+      while (!own->idle()) world.routers[rank]->wait(1'000'000);
+      has_told = true;
+      return;
+    }
+    while (!has_told) world.routers[rank]->wait(1'000'000);
+    for (int i = 0; i < 20; ++i) seen[rank] = sum_of_ranks(*own);
+  });
+  CHECK(seen == std::vector<Status>{Status::ok, Status::ok});
 }
 
 TEST_CASE("engine: an id that a router has, or had lately, is refused") {

@@ -205,6 +205,28 @@ TEST_CASE("shrinking: a broken session costs one rank, and the others end theirs
   }
 }
 
+TEST_CASE("shrinking: ranks that slept while the others went on don't go on by themselves") {
+  proto::Random random(9);
+  Voters voters(7, {.max_delay = 5});
+  const std::vector<Rank> sleepers{2, 5};
+  for (const Rank one : sleepers) {
+    voters.alive[one] = false;  // it does nothing
+    for (const Rank other : {0, 1, 3, 4, 6}) voters.network.give_up(other, one);
+  }
+  REQUIRE(voters.run_until(random, [&] { return voters.all_living(has_ended); }));
+  for (const Rank one : sleepers) voters.alive[one] = true;
+  REQUIRE(voters.run_until(random, [&] { return voters.all_living(has_ended); }));
+  for (Rank rank = 0; rank < 7; ++rank) {
+    const bool slept = std::ranges::count(sleepers, rank) != 0;
+    REQUIRE(voters.voters[rank]->shrinking->status() == Status::ok);
+    const coll::Survivors& survivors = voters.voters[rank]->shrinking->survivors();
+    CHECK(survivors.are_given_up() == slept);
+    for (Rank other = 0; other < 7; ++other) {
+      CHECK(survivors.is_left(other) == ((std::ranges::count(sleepers, other) != 0) == slept));
+    }
+  }
+}
+
 TEST_CASE("shrinking: more ranks than receives at once, and one that never votes is left out") {
   proto::Random random(5);
   constexpr Rank kRanks = 100;

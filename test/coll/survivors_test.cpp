@@ -265,6 +265,62 @@ TEST_CASE("survivors: of ranks that don't hear each other as few as possible are
   CHECK(left_without({{0, 4}, {4, 1}, {2, 3}}) == "11100");
 }
 
+// Members, of which the second of each pair was given up by the first, decide.
+std::vector<Survivors> decide(Rank ranks, std::vector<std::pair<Rank, Rank>> pairs) {
+  std::vector<Survivors> members;
+  std::vector<Rank> all;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    members.emplace_back(ranks, rank, 1, std::span<const Rank>());
+    all.push_back(rank);
+  }
+  for (const auto& [by, other] : pairs) {
+    members[by].on_loss(other);
+    members[other].on_loss(by, true);
+  }
+  for (int round = 0; round < 7; ++round) {
+    share_votes(members, all);
+    for (Survivors& one : members) (void)one.end_round();
+  }
+  for (const Survivors& one : members) CHECK(one.decided());
+  return members;
+}
+
+TEST_CASE("survivors: those that as many others have given up must not go on") {
+  // Ranks 3 and 4 were asleep.
+  const auto sleepers = decide(5, {{0, 3}, {1, 3}, {2, 3}, {0, 4}, {1, 4}, {2, 4}});
+  for (Rank rank = 0; rank < 5; ++rank) {
+    CHECK(sleepers[rank].are_given_up() == (rank >= 3));
+    CHECK(sleepers[rank].is_left(3) == (rank >= 3));
+    CHECK(sleepers[rank].is_left(0) == (rank < 3));
+  }
+  // Rank 3 hasn't been given up by rank 2, and tells it so.
+  const auto known = decide(5, {{0, 3}, {1, 3}, {0, 4}, {1, 4}, {2, 4}});
+  for (Rank rank = 0; rank < 3; ++rank) CHECK_FALSE(known[rank].are_given_up());
+  // One session of healthy ranks.
+  for (const Survivors& one : decide(3, {{2, 0}})) CHECK_FALSE(one.are_given_up());
+  const auto two = decide(2, {{0, 1}});
+  CHECK_FALSE(two[0].are_given_up());
+  CHECK(two[1].are_given_up());
+}
+
+TEST_CASE("survivors: who has given up a rank that isn't left doesn't count") {
+  std::vector<Survivors> members;
+  for (Rank rank = 0; rank < 3; ++rank) members.emplace_back(3, rank, 1, std::span<const Rank>());
+  members[0].on_loss(2);
+  members[2].on_loss(0, true);
+  const Rank all[] = {0, 1, 2};
+  for (int round = 0; round < 3; ++round) {
+    share_votes(members, all);
+    for (Survivors& one : members) REQUIRE(one.end_round());
+  }
+  CHECK_FALSE(members[0].decided());
+  members[0].on_loss(1);  // it dies
+  for (int round = 0; round < 4 && !members[0].decided(); ++round) REQUIRE(members[0].end_round());
+  REQUIRE(members[0].decided());
+  CHECK_FALSE((members[0].is_left(1) || members[0].is_left(2)));
+  CHECK_FALSE(members[0].are_given_up());
+}
+
 TEST_CASE("survivors: what is no vote of the round is refused") {
   Survivors one(70, 0, 5, {});
   const Survivors other(70, 1, 5, {});

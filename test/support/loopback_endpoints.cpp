@@ -106,7 +106,14 @@ class LoopbackEndpoint final : public EndpointDouble {
   [[nodiscard]] Status disconnect(PeerId peer) override {
     const std::size_t other = network_.index_of(index_, peer);
     if (other >= network_.nodes_.size() || other == index_) return Status::unknown_peer;
-    network_.disconnect(index_, other);
+    network_.end_session(index_, other, false);
+    return Status::ok;
+  }
+
+  [[nodiscard]] Status peer_stats(PeerId peer, PeerStats& stats) const override {
+    const std::size_t other = network_.index_of(index_, peer);
+    if (other >= network_.nodes_.size() || other == index_) return Status::unknown_peer;
+    stats.failure_reason = network_.failure_reason(index_, other);
     return Status::ok;
   }
 
@@ -436,9 +443,10 @@ void LoopbackNetwork::kill(std::size_t index) {
 }
 
 // Messages that were sent before the end may still arrive at the other end, until that notices.
-void LoopbackNetwork::disconnect(std::size_t from, std::size_t to) {
+void LoopbackNetwork::end_session(std::size_t from, std::size_t to, bool is_given_up) {
   if (cuts_[from * nodes_.size() + to].by != kAny) return;
-  const Cut cut{.by = from, .noticed_at = now_ + options_.max_delay + delay()};
+  const Cut cut{
+      .by = from, .noticed_at = now_ + options_.max_delay + delay(), .is_given_up = is_given_up};
   cuts_[from * nodes_.size() + to] = cuts_[to * nodes_.size() + from] = cut;
   leave(from);
   const auto forget = [this](std::size_t owner, std::size_t other) {
@@ -454,8 +462,16 @@ Status LoopbackNetwork::session_end(std::size_t from, std::size_t to) const {
   const Node& node = nodes_[to];
   if (!node.alive && now_ >= node.killed_at + options_.peer_timeout) return Status::peer_timeout;
   const Cut& cut = cuts_[from * nodes_.size() + to];
-  if (cut.by == from) return Status::endpoint_closed;
-  return cut.by == to && now_ >= cut.noticed_at ? Status::peer_closed : Status::ok;
+  const bool is_noticed = cut.by == from || (cut.by == to && now_ >= cut.noticed_at);
+  if (!is_noticed) return Status::ok;
+  if (cut.is_given_up) return Status::peer_timeout;
+  return cut.by == from ? Status::endpoint_closed : Status::peer_closed;
+}
+
+Reason LoopbackNetwork::failure_reason(std::size_t from, std::size_t to) const {
+  const Cut& cut = cuts_[from * nodes_.size() + to];
+  const bool is_told = cut.by == to && cut.is_given_up && session_end(from, to) != Status::ok;
+  return is_told && nodes_[to].alive ? Reason::gave_up : Reason::none;
 }
 
 void LoopbackNetwork::fail_operations(std::size_t index) {

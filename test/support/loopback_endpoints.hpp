@@ -48,6 +48,9 @@ class LoopbackNetwork {
   // Stops the endpoint. Its messages in flight are lost, and others notice after peer_timeout.
   void kill(std::size_t index);
 
+  // Endpoint `from` gives up its session with `to`, which learns of it.
+  void give_up(std::size_t from, std::size_t to) { end_session(from, to, true); }
+
   // The status with which operations of `from` with `to` end. `ok`: the session stands.
   [[nodiscard]] Status session_end(std::size_t from, std::size_t to) const;
 
@@ -111,6 +114,7 @@ class LoopbackNetwork {
   struct Cut {
     std::size_t by = kAny;
     std::uint64_t noticed_at = 0;  // by the other end
+    bool is_given_up = false;
   };
 
   struct Group {
@@ -145,7 +149,8 @@ class LoopbackNetwork {
   void decide_cancels();
   void count_group(const Operation& receive, const Operation& send);
   void fail_operations(std::size_t index);
-  void disconnect(std::size_t from, std::size_t to);
+  void end_session(std::size_t from, std::size_t to, bool is_given_up);
+  [[nodiscard]] Reason failure_reason(std::size_t from, std::size_t to) const;
   void end(const OperationPointer& operation, Status status, std::uint64_t after,
            bool released = true);
   void finish(const Ending& ending);
