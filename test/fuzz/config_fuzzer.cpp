@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Feeds the readers of text that people and launchers write. The first byte selects the reader, the
-// rest is its text: fault specifications, the faults of a run, rates and moments, names of NICs, or
-// the environment (NAME=VALUE lines). An accepted text is within its documented range. A refused
-// text gives a sentence that names the mistake, and changes nothing.
+// rest is its text: fault specifications, the faults of a run, rates and moments, names of NICs,
+// lists of NICs, or the environment (NAME=VALUE lines). An accepted text is within its documented
+// range. A refused text gives a sentence that names the mistake, and changes nothing.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"
 #include "hawser/faults.hpp"
+#include "hawser/nics.hpp"
 #include "proto/base/assert.hpp"
 #include "tool/error.hpp"
 #include "tool/run/fault_plan.hpp"
@@ -128,6 +130,29 @@ void nic(std::string_view text) {
   }
 }
 
+void nic_list(std::string_view text) {
+  const std::vector<HostNic> host = host_nics();
+  const auto check = [&](const std::vector<NicCandidate>& candidates) {
+    HAWSER_ASSERT(candidates.size() == host.size());
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      HAWSER_ASSERT(candidates[i].nic.name == host[i].name && !candidates[i].reason.empty());
+    }
+  };
+  try {
+    const NicChoice choice = choose_nics(text);
+    check(choice.candidates);
+    HAWSER_ASSERT(!choice.nics.empty());
+    for (const NicCandidate& one : choice.candidates) {
+      HAWSER_ASSERT(one.chosen || std::ranges::count(choice.nics, one.nic.name) == 0,
+                    "a NIC that wasn't chosen");
+    }
+  } catch (const NicChoiceError& error) {
+    if (error.candidates().empty()) return;  // the list is malformed
+    check(error.candidates());
+    for (const NicCandidate& one : error.candidates()) HAWSER_ASSERT(!one.chosen);
+  }
+}
+
 // Sets the variables that the readers know, and no others of the process.
 class Environment {
  public:
@@ -219,7 +244,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 0: fault_spec(text); break;
     case 1: run_fault(mode / 5, text); break;
     case 2: number(text); break;
-    case 3: nic(text); break;
+    case 3: mode / 5 % 2 == 0 ? nic(text) : nic_list(text); break;
     default: environment(text); break;
   }
   return 0;
