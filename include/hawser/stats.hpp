@@ -120,7 +120,7 @@ inline constexpr std::array<DropReasonText, kDropReasons> kDropReasonTexts{{
   X(nic_backpressure, "times that a NIC accepted fewer packets than offered")                 \
   X(events_lost, "events discarded unpolled because their ring was full")                     \
   X(payload_bytes_in_place, "payload bytes that RDMA devices read in place")                  \
-  X(payload_bytes_copied, "payload bytes copied for RDMA devices from unregistered memory")   \
+  X(payload_bytes_copied, "bytes copied for RDMA devices: unregistered payload, padding")     \
   X(registration_hits, "sends whose memory was already registered")                           \
   X(registration_misses, "sends long enough for the cache whose memory was not registered")   \
   X(registrations_made, "registrations that the cache made")                                  \

@@ -125,8 +125,10 @@ TEST_CASE("VerbsEndpoint__registers_memory_of_the_program") {
   CHECK(pair.next(*pair.b).status == Status::ok);
   CHECK(pair.next(*pair.a).status == Status::ok);
   CHECK(std::equal(received.begin(), received.end(), memory.data));
-  CHECK(pair.a->stats().payload_bytes_in_place >= memory.bytes);
-  CHECK(pair.a->stats().payload_bytes_copied == 0);
+  const EndpointStats stats = pair.a->stats();
+  CHECK(stats.payload_bytes_in_place >= memory.bytes);
+  // Only the padding of probes: some pairs of NICs don't reach each other.
+  CHECK(stats.payload_bytes_copied <= stats.path_probes_sent * 4096);
   CHECK(pair.a->deregister_memory(id, &why) == Status::ok);
   // Soft RoCE can't use the memory of other devices.
   const DmabufRange range{0, 0, 4096, memory.data};
