@@ -19,6 +19,7 @@ foreach(library isal sodium)
 endforeach()
 
 find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
 
 # libFuzzer builds need only the libraries of proto/ and of the readers of text.
 if(HAWSER_FUZZ)
@@ -29,7 +30,6 @@ find_package(Boost 1.74 REQUIRED)
 find_package(Catch2 2.13 REQUIRED)
 find_package(rapidcheck REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 include(Catch)
 

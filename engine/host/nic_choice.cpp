@@ -100,19 +100,19 @@ class Chooser {
       if (is_free && predicate(candidate.nic)) group.push_back(&candidate);
     }
     // IPv4 comes before IPv6 among a device's addresses.
-    std::ranges::stable_partition(
-        group, [](const auto* one) { return !is_udp(one->nic) || is_ipv4(one->nic); });
+    std::stable_partition(group.begin(), group.end(),
+                          [](const auto* one) { return !is_udp(one->nic) || is_ipv4(one->nic); });
     return group;
   }
 
   // Removes the NICs for which `is_lesser` is true from the group, if others remain.
   template <class Predicate>
   static void prefer_others(Group& group, const char* reason, Predicate is_lesser) {
-    const auto lesser =
-        std::ranges::stable_partition(group, [&](const auto* one) { return !is_lesser(one->nic); });
-    if (lesser.begin() == group.begin()) return;
-    for (NicCandidate* one : lesser) one->reason = reason;
-    group.erase(lesser.begin(), lesser.end());
+    const auto lesser = std::stable_partition(
+        group.begin(), group.end(), [&](const auto* one) { return !is_lesser(one->nic); });
+    if (lesser == group.begin()) return;
+    std::for_each(lesser, group.end(), [&](NicCandidate* one) { one->reason = reason; });
+    group.erase(lesser, group.end());
   }
 
   void take(const Group& group, const std::string& reason) {

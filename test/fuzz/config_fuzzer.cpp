@@ -198,8 +198,14 @@ class Environment {
   std::vector<std::string> names_;
 };
 
-// A complaint must name a variable of the environment, as NAME=VALUE or NAME.
+// A complaint must name a variable of the environment, as NAME=VALUE or NAME. About one that is
+// misspelt, it must name the nearest one.
 void check_complaint(std::string_view what) {
+  constexpr std::string_view kMisspelt = "There is no variable HAWSER_";
+  if (what.starts_with(kMisspelt)) {
+    HAWSER_ASSERT(what.find("; HAWSER_") != std::string_view::npos, "no advice");
+    return;
+  }
   const std::size_t end = what.find_first_of("= ");
   const std::string name(what.substr(0, end));
   HAWSER_ASSERT(!name.empty() && name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") ==
