@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages of packages.txt that are missing:
-#   ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare|arm64]
+#   ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare|arm64|torch]
 # If none is missing, this costs one dpkg-query.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -21,7 +21,8 @@ case ${1:-run} in
   coverage) sections="coverage run" ;;
   compare) sections="compare run" ;;
   arm64) sections="arm64 run" ;;
-  *) die "usage: ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare|arm64]" ;;
+  torch) sections="torch test run" ;;
+  *) die "usage: ./setup.sh [run|test|vm|fuzz|suites|newcomer|coverage|compare|arm64|torch]" ;;
 esac
 
 mapfile -t wanted < <(awk -v sections=" $sections " '

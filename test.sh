@@ -10,6 +10,7 @@
 #                               storm: the seeds 1 to HAWSER_STORM_SEEDS (12000); a quarter as many
 #                               from 1,000,001 on, with partners that come and go; and as many from
 #                               2,000,001 on, with narrow paths and stale epochs
+#                               torch: the backend of torch.distributed
 #   ./test.sh PRESET -- ...     passes the rest to ctest, which then chooses among all tests of the
 #                               preset: ./test.sh asan -- -R codec
 #   ./test.sh deep [STAGE ...]  every other test, in stages; takes hours (./test.sh deep --list)
@@ -23,7 +24,7 @@ fi
 presets=()
 while (($#)) && [[ $1 != -- ]]; do
   case $1 in
-    release | debug | asan | tsan | fuzz | storm) presets+=("$1") ;;
+    release | debug | asan | tsan | fuzz | storm | torch) presets+=("$1") ;;
     *)
       sed -n '3,/^set/{/^#/s/^# \{0,1\}//p}' "$0" >&2
       exit 2
@@ -35,8 +36,10 @@ done
 chosen=()
 (($#)) && chosen=(-- "${@:2}")
 
-[[ " ${presets[*]} " == *" fuzz "* ]] && packages=fuzz || packages=test
-"$root/setup.sh" "$packages"
+"$root/setup.sh" test
+for preset in "${presets[@]}"; do
+  [[ $preset != fuzz && $preset != torch ]] || "$root/setup.sh" "$preset"
+done
 source "$root/cmake/without_aslr.sh"
 
 run_fuzzers() {
@@ -81,7 +84,13 @@ run_ctests() {
   local labels=(--label gate)
   ((${#chosen[@]})) && labels=()
   [[ $1 == tsan ]] && labels+=(--label threaded)
-  "${without_aslr[@]}" python3 "$root/test/runner/run_tests.py" "$root/build/$1" "${labels[@]}" "${chosen[@]}"
+  local tests=("${chosen[@]}")
+  # The preset's other tests are those of release.
+  if [[ $1 == torch ]]; then
+    labels=()
+    ((${#tests[@]})) || tests=(-- -R '^torch: ')
+  fi
+  "${without_aslr[@]}" python3 "$root/test/runner/run_tests.py" "$root/build/$1" "${labels[@]}" "${tests[@]}"
 }
 
 # Leaves the results where stages.sh, if it is the caller, finds them.
@@ -104,6 +113,7 @@ for preset in "${presets[@]}"; do
   command=(run_ctests "$preset")
   case $preset in
     tsan) targets=(hawser_threaded) ;;
+    torch) targets=(hawser_torch) ;;
     fuzz) targets=() command=(run_fuzzers) ;;
     storm) folder=release targets=(hawser) command=(run_storms) ;;
   esac

@@ -33,6 +33,7 @@ if(NOT DEFINED HAWSER_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   endif()
 endif()
 option(HAWSER_COVERAGE "Count the branches that proto/ takes (g++ only)" OFF)
+option(HAWSER_TORCH "Build the backend of torch.distributed" OFF)
 option(HAWSER_FUZZ "Build proto/ and its fuzzers with libFuzzer (clang only)" OFF)
 
 # The options that apply to our targets and not to third-party headers.

@@ -7,6 +7,7 @@
 #   development   headers, the link to the library, the files for find_package and pkg-config
 #   command       hawser, its manual page, the pages
 #   provider      the provider for libfabric, which plugin/ofi installs if there are its headers
+#   torch         the backend of torch.distributed, which plugin/torch installs in the preset `torch`
 #
 # The library is shared. It is made of a dozen archives of ours and six of DPDK, one of which has to
 # be linked whole. An archive of all that would leave the linking, and all dependencies, to every
@@ -70,7 +71,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
 
 # Builds all that is installed, and nothing else.
 add_custom_target(hawser_installed DEPENDS hawser_shared)
-foreach(target hawser hawser-fi)
+foreach(target hawser hawser-fi hawser_torch)
   if(TARGET ${target})
     add_dependencies(hawser_installed ${target})
   endif()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sets the installation folders: CMAKE_INSTALL_* of GNUInstallDirs, and HAWSER_PROVIDER_DIR for
-# providers of libfabric. The folders of the tree are read after this, so that they can use them.
+# Sets the installation folders: CMAKE_INSTALL_* of GNUInstallDirs, HAWSER_PROVIDER_DIR for providers
+# of libfabric, and HAWSER_PYTHON_DIR for packages of Python. The folders of the tree are read after
+# this, so that they can use them.
 
 include_guard(GLOBAL)
 
@@ -13,3 +14,4 @@ set(CMAKE_INSTALL_DOCDIR share/doc/hawser CACHE PATH "Folder of the pages")
 include(GNUInstallDirs)
 
 set(HAWSER_PROVIDER_DIR ${CMAKE_INSTALL_LIBDIR}/libfabric)
+set(HAWSER_PYTHON_DIR lib/python3/dist-packages)

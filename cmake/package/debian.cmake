@@ -5,6 +5,7 @@
 #   libhawser-dev    the files that programs are built with
 #   hawser           the command and the pages
 #   hawser-libfabric the provider of libfabric, if it is built
+#   python3-hawser-torch the backend of torch.distributed, if it is built
 #
 # Each package is a group: a component of install.cmake, and the files that only Debian wants. The
 # latter are in a component of their own, so that `cmake --install` leaves them out.
@@ -90,6 +91,15 @@ set(CPACK_DEBIAN_PACKAGE_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_PACKAGE_COMMAND_PACKAGE_SUGGESTS libpmix2)  # loaded under mpirun and srun
 if(TARGET hawser-fi)
   hawser_package(provider hawser-libfabric libs "This package has the provider of libfabric.")
+endif()
+if(TARGET hawser_torch)
+  hawser_package(torch python3-hawser-torch python
+    "This package has the backend of torch.distributed.")
+  # A module works with the version of Python, and of PyTorch, that it was built for.
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  math(EXPR next_minor "${Python3_VERSION_MINOR} + 1")
+  set(CPACK_DEBIAN_PACKAGE_TORCH_PACKAGE_DEPENDS
+    "libhawser0 (= ${PROJECT_VERSION}), python3 (>= 3.${Python3_VERSION_MINOR}), python3 (<< 3.${next_minor}), python3-torch (>= 1.13), python3-torch (<< 1.14)")
 endif()
 set(CPACK_DEBIAN_PACKAGE_RUNTIME_PACKAGE_CONTROL_EXTRA ${texts}/triggers)
 include(CPack)

@@ -7,16 +7,48 @@
 namespace hawser::torch_plugin {
 namespace {
 
-// A member's words to all others: the lowest id that it may give the communicator, then its
-// address.
-std::vector<std::byte> offer_of(std::uint32_t id, std::span<const std::byte> address) {
-  std::vector<std::byte> offer(sizeof id + address.size());
-  std::memcpy(offer.data(), &id, sizeof id);
-  std::memcpy(offer.data() + sizeof id, address.data(), address.size());
+// A member's words to all others. Its address follows.
+struct Offer {
+  std::uint64_t mark = 0;  // of its transport's secret
+  std::uint64_t id = 0;    // the lowest that it may give the communicator
+};
+
+std::vector<std::byte> in_bytes(const Offer& offer, std::span<const std::byte> address) {
+  std::vector<std::byte> bytes(sizeof offer + address.size());
+  std::memcpy(bytes.data(), &offer, sizeof offer);
+  std::memcpy(bytes.data() + sizeof offer, address.data(), address.size());
+  return bytes;
+}
+
+Offer read_offer(std::span<const std::byte> bytes, std::uint32_t rank, std::uint64_t mark) {
+  Offer offer;
+  if (bytes.size() < sizeof offer) {
+    throw Error("Rank " + std::to_string(rank) + " gave no address");
+  }
+  std::memcpy(&offer, bytes.data(), sizeof offer);
+  if (offer.mark != mark) {
+    throw Error("Rank " + std::to_string(rank) +
+                " belongs to another world: every rank must destroy all process groups of the "
+                "former one before the next init_process_group");
+  }
   return offer;
 }
 
+// The members of a communicator, by their rank there. `own` is this one's rank in the former.
+Status share_ranks(coll::Communicator& communicator, coll::Rank own,
+                   std::vector<coll::Rank>& members) {
+  members.assign(communicator.ranks(), 0);
+  coll::Request request;
+  Status status = communicator.all_gather(&own, members.data(), sizeof own, request);
+  if (status == Status::ok) status = communicator.wait(request);
+  return status;
+}
+
 }  // namespace
+
+RankFailure::RankFailure(const std::string& text, std::uint32_t rank, Status status)
+    : std::runtime_error(text + " [rank " + std::to_string(rank) + ", " +
+                         std::string(to_string(status)) + "]") {}
 
 Group::Group(std::shared_ptr<Transport> transport, coll::Rank rank,
              std::vector<std::uint32_t> ranks, const Exchange& exchange)
@@ -29,20 +61,17 @@ Group::Group(std::shared_ptr<Transport> transport, coll::Rank rank,
     const Transport::Guard guard(*transport_);
     if (transport_->router() == nullptr) throw Error("Hawser's transport has ended");
     const Address& address = transport_->endpoint().address();
-    own = offer_of(transport_->next_id(), std::as_bytes(std::span(address)));
+    own = in_bytes({.mark = transport_->mark(), .id = transport_->next_id()},
+                   std::as_bytes(std::span(address)));
   }
-  const std::vector<std::vector<std::byte>> offers = exchange(std::move(own));
+  const std::vector<std::vector<std::byte>> offers = exchange(own);
   const Transport::Guard guard(*transport_);
   coll::CommunicatorConfig config{.rank = rank_};
   for (coll::Rank other = 0; other < ranks_.size(); ++other) {
-    std::uint32_t id = 0;
-    if (offers[other].size() < sizeof id) {
-      throw Error("Rank " + std::to_string(ranks_[other]) + " gave no address");
-    }
-    std::memcpy(&id, offers[other].data(), sizeof id);
-    config.id = std::max(config.id, id);
+    const Offer offer = read_offer(offers[other], ranks_[other], transport_->mark());
+    config.id = std::max(config.id, static_cast<std::uint32_t>(offer.id));
     if (other == rank_) continue;
-    const auto address = std::span(offers[other]).subspan(sizeof id);
+    const auto address = std::span(offers[other]).subspan(sizeof offer);
     const Status status = transport_->endpoint().connect(address, peers_[other]);
     if (status != Status::ok) {
       throw Error("Rank " + std::to_string(ranks_[other]) + ": " + std::string(to_string(status)));
@@ -51,6 +80,18 @@ Group::Group(std::shared_ptr<Transport> transport, coll::Rank rank,
   config.peers = peers_;
   transport_->note_id(config.id);
   communicator_ = std::make_unique<coll::Communicator>(*transport_->router(), config);
+  transport_->add(*this);
+}
+
+Group::Group(const Group& former, std::unique_ptr<coll::Communicator> communicator,
+             const std::vector<coll::Rank>& members)
+    : transport_(former.transport_),
+      rank_(communicator->rank()),
+      communicator_(std::move(communicator)) {
+  for (const coll::Rank member : members) {
+    ranks_.push_back(former.ranks_[member]);
+    peers_.push_back(former.peers_[member]);
+  }
   transport_->add(*this);
 }
 
@@ -66,14 +107,36 @@ void Group::release() {
   for (Operations* operations : {&collectives_, &messages_, &running_, &held_}) {
     for (const auto& one : *operations) {
       if (operations != &held_) {
-        one->on_end(std::make_exception_ptr(
-            RankFailure(one->name + ": the process group was destroyed", ranks_[rank_],
-                        Status::cancelled)));
+        one->on_end(std::make_exception_ptr(RankFailure(
+            one->name + ": the process group was destroyed", ranks_[rank_], Status::cancelled)));
       }
       transport_->keep(one);
     }
     operations->clear();
   }
+}
+
+std::shared_ptr<Group> Group::shrink(std::span<const coll::Rank> without) {
+  const Transport::Guard guard(*transport_);
+  if (communicator_ == nullptr) throw Error("shrink: Hawser's transport has ended");
+  communicator_->abort(rank_, Status::cancelled);
+  std::unique_ptr<coll::Communicator> made;
+  std::vector<coll::Rank> members;
+  Status status = communicator_->shrink(without, made);
+  while (status == Status::ok && share_ranks(*made, rank_, members) != Status::ok) {
+    // Another one has failed meanwhile.
+    std::unique_ptr<coll::Communicator> next;
+    status = made->shrink(next);
+    if (status == Status::ok) made = std::move(next);
+  }
+  if (status != Status::ok) {
+    const char* const words = status == Status::cancelled
+                                  ? "shrink: the others go on without this rank"
+                                  : "shrink: this rank can't agree with the others";
+    throw RankFailure(words, ranks_[rank_], status);
+  }
+  transport_->note_id(made->id());
+  return std::shared_ptr<Group>(new Group(*this, std::move(made), members));
 }
 
 void Group::submit(const std::shared_ptr<Operation>& operation) {
@@ -173,8 +236,17 @@ std::string Group::reason_of(coll::Rank rank, Status status) const {
   PeerStats stats;
   const bool is_known = rank < peers_.size() && rank != rank_ &&
                         transport_->endpoint().peer_stats(peers_[rank], stats) == Status::ok;
-  if (!is_known || stats.failure != status || stats.failure_reason == Reason::none) return {};
-  return ": " + std::string(kReasonTexts[static_cast<std::size_t>(stats.failure_reason)].text);
+  if (is_known && stats.failure == status && stats.failure_reason != Reason::none &&
+      stats.failure_reason != Reason::status) {
+    return ": " + std::string(kReasonTexts[static_cast<std::size_t>(stats.failure_reason)].text);
+  }
+  switch (status) {
+    case Status::invalid_argument:
+      return ": its call and another rank's differ in operation, size, type or root";
+    case Status::peer_closed: return ": it has ended its process groups";
+    case Status::cancelled: return ": it has given up the group, as after a timeout";
+    default: return {};
+  }
 }
 
 std::exception_ptr Group::failure_of(const Operation& operation, Status status) const {
@@ -182,8 +254,8 @@ std::exception_ptr Group::failure_of(const Operation& operation, Status status) 
   if (failure == nullptr) {
     const char* const words =
         status == Status::truncated ? "the message is longer than the tensor" : "it was refused";
-    return std::make_exception_ptr(std::invalid_argument(
-        operation.name + ": " + words + " (" + std::string(to_string(status)) + ")"));
+    return std::make_exception_ptr(std::invalid_argument(operation.name + ": " + words + " (" +
+                                                         std::string(to_string(status)) + ")"));
   }
   if (!timeout_.empty()) {
     return std::make_exception_ptr(
@@ -191,8 +263,11 @@ std::exception_ptr Group::failure_of(const Operation& operation, Status status) 
                     ranks_[rank_], Status::cancelled));
   }
   const std::uint32_t rank = failure->rank < ranks_.size() ? ranks_[failure->rank] : failure->rank;
-  std::string text = operation.name + ": rank " + std::to_string(rank) + " of the world: ";
-  text += failure->text + reason_of(failure->rank, failure->status);
+  std::string text = operation.name + ": rank " + std::to_string(rank) + ": " +
+                     std::string(to_string(failure->status)) +
+                     reason_of(failure->rank, failure->status);
+  // The communicator's words have its own ranks, which are not the world's in every group.
+  text += " (in the group: " + failure->text + ")";
   return std::make_exception_ptr(RankFailure(text, rank, failure->status));
 }
 

@@ -12,6 +12,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,20 +21,15 @@
 
 namespace hawser::torch_plugin {
 
-// An operation failed because of a rank.
+// An operation failed because of a rank. The text ends with the rank's name in the world and the
+// status, as in "[rank 2, peer_timeout]".
 class RankFailure : public std::runtime_error {
  public:
-  RankFailure(const std::string& text, std::uint32_t rank, Status status)
-      : std::runtime_error(text), rank_(rank), status_(status) {}
-  [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }  // in the world
-  [[nodiscard]] Status status() const noexcept { return status_; }
-
- private:
-  std::uint32_t rank_;
-  Status status_;
+  RankFailure(const std::string& text, std::uint32_t rank, Status status);
 };
 
-// What a program submits. It ends once, and keeps its buffers until the engine has let go of them.
+// Work that a program submits. It ends once, and keeps its buffers until the engine has let go of
+// them.
 class Operation {
  public:
   using Start = std::function<Status(coll::Communicator&, coll::Request&)>;
@@ -50,7 +46,7 @@ class Operation {
   std::vector<Start> starts;  // collectives or messages that end together
   bool is_message = false;
   Clock::time_point deadline = Clock::time_point::max();
-  std::optional<coll::Rank> from;             // of a received message
+  std::optional<coll::Rank> from;              // of a received message
   std::optional<std::uint64_t> awaited_bytes;  // the length that a received message must have
 
  private:
@@ -62,8 +58,9 @@ class Operation {
 
 class Group final : public Client {
  public:
-  // Gives the bytes of all ranks for the own ones.
-  using Exchange = std::function<std::vector<std::vector<std::byte>>(std::vector<std::byte> own)>;
+  // Gives the bytes of all members for the own ones.
+  using Exchange =
+      std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte> own)>;
 
   // `ranks` are the members' names in the world, by their rank here. Blocks until all members have
   // come. Throws Error.
@@ -71,7 +68,15 @@ class Group final : public Client {
         const Exchange& exchange);
   ~Group() override;
 
-  [[nodiscard]] const std::shared_ptr<Transport>& transport() noexcept { return transport_; }
+  [[nodiscard]] const std::shared_ptr<Transport>& transport() const noexcept { return transport_; }
+  [[nodiscard]] coll::Rank rank() const noexcept { return rank_; }
+  [[nodiscard]] const std::vector<std::uint32_t>& ranks() const noexcept { return ranks_; }
+
+  // Makes a group of the members that are left, but not of those of `without`. It revokes this one
+  // first if need be. Blocks until all that live have called it. Throws RankFailure if the others
+  // go on without this member, and Error.
+  [[nodiscard]] std::shared_ptr<Group> shrink(std::span<const coll::Rank> without);
+
   void submit(const std::shared_ptr<Operation>& operation);
   // Revokes the communicator: all operations of all members fail.
   void abort();
@@ -81,6 +86,10 @@ class Group final : public Client {
 
  private:
   using Operations = std::list<std::shared_ptr<Operation>>;
+
+  // The members of `communicator`, which are among those of `former`. With a Guard.
+  Group(const Group& former, std::unique_ptr<coll::Communicator> communicator,
+        const std::vector<coll::Rank>& members);
 
   // False: the rest starts later.
   [[nodiscard]] bool start(Operation& operation);
@@ -97,11 +106,11 @@ class Group final : public Client {
   std::vector<std::uint32_t> ranks_;
   std::vector<PeerId> peers_;
   std::unique_ptr<coll::Communicator> communicator_;  // null after the transport's end
-  Operations collectives_;  // not started, or not whole
-  Operations messages_;     // the same
+  Operations collectives_;                            // not started, or not whole
+  Operations messages_;                               // the same
   Operations running_;
   Operations held_;      // ended, but the engine may still use the buffers
-  std::string timeout_;     // the operation whose deadline has passed
+  std::string timeout_;  // the operation whose deadline has passed
 };
 
 }  // namespace hawser::torch_plugin

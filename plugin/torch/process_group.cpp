@@ -1,28 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugin/torch/process_group.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstring>
 
 namespace hawser::torch_plugin {
 namespace {
 
 using c10d::OpType;
 
-std::shared_ptr<Group> make_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+// A store of bytes.
+class Board {
+ public:
+  explicit Board(c10d::Store& store) : store_(store) {}
+  void set(const std::string& key, std::span<const std::byte> value) {
+    const auto* const first = reinterpret_cast<const std::uint8_t*>(value.data());
+    store_.set("hawser/" + key, {first, first + value.size()});
+  }
+  // Waits until somebody has set it.
+  [[nodiscard]] std::vector<std::byte> get(const std::string& key) {
+    const std::vector<std::uint8_t> got = store_.get("hawser/" + key);
+    const auto* const first = reinterpret_cast<const std::byte*>(got.data());
+    return {first, first + got.size()};
+  }
+
+ private:
+  c10d::Store& store_;
+};
+
+// Member 0 makes it for the group. Members whose transport exists already keep that one's.
+Secret share_secret(Board& board, int rank) {
+  Secret secret;
+  if (rank == 0) {
+    if (::getentropy(&secret, sizeof secret) != 0) throw Error("The system gave no random bytes");
+    board.set("secret", std::as_bytes(std::span(&secret, 1)));
+    return secret;
+  }
+  const std::vector<std::byte> shared = board.get("secret");
+  if (shared.size() != sizeof secret) throw Error("The store has a secret of another version");
+  std::memcpy(&secret, shared.data(), sizeof secret);
+  return secret;
+}
+
+std::shared_ptr<Group> make_group(c10d::Store& store, int rank,
                                   const std::vector<std::int64_t>& ranks) {
-  const auto key = [](std::size_t of) { return "hawser/" + std::to_string(of); };
-  const auto exchange = [&](std::vector<std::byte> own) {
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(own.data());
-    store->set(key(static_cast<std::size_t>(rank)), {bytes, bytes + own.size()});
+  Board board(store);
+  const auto exchange = [&](std::span<const std::byte> own) {
+    board.set(std::to_string(rank), own);
     std::vector<std::vector<std::byte>> all;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
-      const std::vector<std::uint8_t> got = store->get(key(other));
-      const auto* const first = reinterpret_cast<const std::byte*>(got.data());
-      all.emplace_back(first, first + got.size());
+      all.push_back(board.get(std::to_string(other)));
     }
     return all;
   };
-  return std::make_shared<Group>(Transport::of_process(), static_cast<coll::Rank>(rank),
+  return std::make_shared<Group>(Transport::of_process(share_secret(board, rank)),
+                                 static_cast<coll::Rank>(rank),
                                  std::vector<std::uint32_t>(ranks.begin(), ranks.end()), exchange);
 }
 
@@ -53,6 +87,7 @@ std::vector<coll::Segment> rows_of(const std::string& call, const at::Tensor& te
                                    const std::vector<std::int64_t>& splits, std::uint64_t members) {
   const std::uint64_t rows = tensor.dim() == 0 ? 0 : static_cast<std::uint64_t>(tensor.size(0));
   const std::uint64_t row_bytes = rows == 0 ? 0 : bytes_of(tensor) / rows;
+  const bool is_negative = std::ranges::any_of(splits, [](std::int64_t one) { return one < 0; });
   std::vector<std::uint64_t> counts(splits.begin(), splits.end());
   if (splits.empty() && rows % members == 0) counts.assign(members, rows / members);
   std::vector<coll::Segment> blocks;
@@ -61,7 +96,7 @@ std::vector<coll::Segment> rows_of(const std::string& call, const at::Tensor& te
     blocks.push_back({.offset = row * row_bytes, .bytes = count * row_bytes});
     row += count;
   }
-  if (blocks.size() == members && row == rows) return blocks;
+  if (blocks.size() == members && row == rows && !is_negative) return blocks;
   throw std::invalid_argument(call + ": the splits must be " + std::to_string(members) +
                               " numbers, whose sum is the tensor's first dimension");
 }
@@ -71,10 +106,18 @@ std::vector<coll::Segment> rows_of(const std::string& call, const at::Tensor& te
 ProcessGroup::ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                            const std::vector<std::int64_t>& ranks,
                            std::chrono::milliseconds timeout)
-    : c10d::ProcessGroup(rank, static_cast<int>(ranks.size())),
+    : ProcessGroup(make_group(*store, rank, ranks), timeout) {}
+
+ProcessGroup::ProcessGroup(std::shared_ptr<Group> group, std::chrono::milliseconds timeout)
+    : c10d::ProcessGroup(static_cast<int>(group->rank()), static_cast<int>(group->ranks().size())),
       timeout_(timeout),
-      group_(make_group(store, rank, ranks)) {
+      group_(std::move(group)) {
   init();
+}
+
+c10::intrusive_ptr<ProcessGroup> ProcessGroup::shrink(const std::vector<coll::Rank>& without) {
+  for (const coll::Rank rank : without) (void)member("shrink", static_cast<int>(rank));
+  return c10::make_intrusive<ProcessGroup>(group_->shrink(without), timeout_);
 }
 
 coll::Rank ProcessGroup::root_of(const std::string& call, std::int64_t root,
@@ -122,8 +165,7 @@ ProcessGroup::WorkPointer ProcessGroup::broadcast(Tensors& tensors,
 
 ProcessGroup::WorkPointer ProcessGroup::all_reduce(const std::string& call, Tensors& tensors,
                                                    c10d::ReduceOp op,
-                                                   std::chrono::milliseconds timeout,
-                                                   OpType kind) {
+                                                   std::chrono::milliseconds timeout, OpType kind) {
   const OperationPointer operation = make_operation(call, kind);
   for (const at::Tensor& tensor : tensors) {
     check_tensor(call, tensor);
@@ -170,8 +212,9 @@ ProcessGroup::WorkPointer ProcessGroup::allgather(std::vector<Tensors>& outputs,
   return allgather_coalesced(outputs, inputs, options);
 }
 
-ProcessGroup::WorkPointer ProcessGroup::allgather_coalesced(
-    std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+ProcessGroup::WorkPointer ProcessGroup::allgather_coalesced(std::vector<Tensors>& outputs,
+                                                            Tensors& inputs,
+                                                            const c10d::AllgatherOptions& options) {
   const std::string call = "all_gather";
   if (outputs.size() != inputs.size()) {
     throw std::invalid_argument(call + ": it needs a list of outputs for each input");
@@ -184,10 +227,10 @@ ProcessGroup::WorkPointer ProcessGroup::allgather_coalesced(
     const std::vector<Dense> list = dense(outputs[i]);
     const Dense& data = operation->inputs.emplace_back(inputs[i]);
     operation->outputs.insert(operation->outputs.end(), list.begin(), list.end());
-    operation->starts.emplace_back([at = data.data(), keep = &operation->places(list)](
-                                       auto& group, auto& request) {
-      return group.all_gather_v(at, keep->base(), keep->segments(), request);
-    });
+    operation->starts.emplace_back(
+        [at = data.data(), keep = &operation->places(list)](auto& group, auto& request) {
+          return group.all_gather_v(at, keep->base(), keep->segments(), request);
+        });
   }
   return launch(operation, OpType::ALLGATHER, options.timeout);
 }
@@ -220,11 +263,11 @@ ProcessGroup::WorkPointer ProcessGroup::gather(std::vector<Tensors>& outputs, Te
     check_list(call, outputs.front());
     operation->outputs = dense(outputs.front());
   }
-  operation->starts.emplace_back([at = data.data(), bytes = data.bytes(), root,
-                                  keep = &operation->places(operation->outputs)](auto& group,
-                                                                                 auto& request) {
-    return group.gather_v(at, bytes, keep->base(), keep->segments(), root, request);
-  });
+  operation->starts.emplace_back(
+      [at = data.data(), bytes = data.bytes(), root, keep = &operation->places(operation->outputs)](
+          auto& group, auto& request) {
+        return group.gather_v(at, bytes, keep->base(), keep->segments(), root, request);
+      });
   return launch(operation, OpType::GATHER, options.timeout);
 }
 
@@ -242,11 +285,11 @@ ProcessGroup::WorkPointer ProcessGroup::scatter(Tensors& outputs, std::vector<Te
     check_list(call, inputs.front());
     operation->inputs = dense(inputs.front());
   }
-  operation->starts.emplace_back([at = data.data(), bytes = data.bytes(), root,
-                                  keep = &operation->places(operation->inputs)](auto& group,
-                                                                                auto& request) {
-    return group.scatter_v(keep->base(), keep->segments(), at, bytes, root, request);
-  });
+  operation->starts.emplace_back(
+      [at = data.data(), bytes = data.bytes(), root, keep = &operation->places(operation->inputs)](
+          auto& group, auto& request) {
+        return group.scatter_v(keep->base(), keep->segments(), at, bytes, root, request);
+      });
   return launch(operation, OpType::SCATTER, options.timeout);
 }
 
@@ -266,8 +309,9 @@ ProcessGroup::WorkPointer ProcessGroup::reduce_scatter(Tensors& outputs,
   const OperationPointer operation = make_operation(call, OpType::REDUCE_SCATTER);
   operation->inputs = dense(inputs.front());
   const Dense& to = operation->outputs.emplace_back(output);
-  operation->starts.emplace_back([at = to.data(), how, keep = &operation->places(operation->inputs)](
-                                     auto& group, auto& request) {
+  operation->starts.emplace_back([at = to.data(), how,
+                                  keep = &operation->places(operation->inputs)](auto& group,
+                                                                                auto& request) {
     return group.reduce_scatter_v(keep->base(), keep->segments(), at, how.type, how.op, request);
   });
   return launch(operation, OpType::REDUCE_SCATTER, options.timeout);
@@ -300,12 +344,11 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall_base(at::Tensor& output, at::Te
   const OperationPointer operation = make_operation(call, OpType::ALLTOALL_BASE);
   const Dense& from = operation->inputs.emplace_back(input);
   const Dense& to = operation->outputs.emplace_back(output);
-  operation->starts.emplace_back([in = from.data(), out = to.data(),
-                                  to_blocks = rows_of(call, input, input_splits, members),
-                                  from_blocks = rows_of(call, output, output_splits, members)](
-                                     auto& group, auto& request) {
-    return group.all_to_all_v(in, to_blocks, out, from_blocks, request);
-  });
+  operation->starts.emplace_back(
+      [in = from.data(), out = to.data(), to_blocks = rows_of(call, input, input_splits, members),
+       from_blocks = rows_of(call, output, output_splits, members)](auto& group, auto& request) {
+        return group.all_to_all_v(in, to_blocks, out, from_blocks, request);
+      });
   return launch(operation, OpType::ALLTOALL_BASE, options.timeout);
 }
 
@@ -317,12 +360,11 @@ ProcessGroup::WorkPointer ProcessGroup::alltoall(Tensors& outputs, Tensors& inpu
   const OperationPointer operation = make_operation(call, OpType::ALLTOALL);
   operation->inputs = dense(inputs);
   operation->outputs = dense(outputs);
-  operation->starts.emplace_back(
-      [from = &operation->places(operation->inputs), to = &operation->places(operation->outputs)](
-          auto& group, auto& request) {
-        return group.all_to_all_v(from->base(), from->segments(), to->base(), to->segments(),
-                                  request);
-      });
+  operation->starts.emplace_back([from = &operation->places(operation->inputs),
+                                  to = &operation->places(operation->outputs)](auto& group,
+                                                                               auto& request) {
+    return group.all_to_all_v(from->base(), from->segments(), to->base(), to->segments(), request);
+  });
   return launch(operation, OpType::ALLTOALL, options.timeout);
 }
 
@@ -331,10 +373,10 @@ ProcessGroup::WorkPointer ProcessGroup::send(Tensors& tensors, int to, int tag) 
   const coll::Rank rank = member(call, to);
   const OperationPointer operation = make_operation(call, OpType::SEND);
   const Dense& data = operation->inputs.emplace_back(only_one(call, tensors));
-  operation->starts.emplace_back([at = data.data(), bytes = data.bytes(), rank,
-                                  tag](auto& group, auto& request) {
-    return group.send(at, bytes, rank, static_cast<std::uint32_t>(tag), request);
-  });
+  operation->starts.emplace_back(
+      [at = data.data(), bytes = data.bytes(), rank, tag](auto& group, auto& request) {
+        return group.send(at, bytes, rank, static_cast<std::uint32_t>(tag), request);
+      });
   return launch(operation, OpType::SEND);
 }
 
@@ -344,10 +386,10 @@ ProcessGroup::WorkPointer ProcessGroup::receive(Tensors& tensors, coll::Rank fro
   const OperationPointer operation = make_operation(call, kind);
   const Dense& data = operation->outputs.emplace_back(only_one(call, tensors));
   operation->awaited_bytes = data.bytes();
-  operation->starts.emplace_back([at = data.data(), bytes = data.bytes(), from,
-                                  tag](auto& group, auto& request) {
-    return group.receive(at, bytes, from, static_cast<std::uint32_t>(tag), request);
-  });
+  operation->starts.emplace_back(
+      [at = data.data(), bytes = data.bytes(), from, tag](auto& group, auto& request) {
+        return group.receive(at, bytes, from, static_cast<std::uint32_t>(tag), request);
+      });
   return launch(operation, kind);
 }
 
@@ -361,8 +403,7 @@ ProcessGroup::WorkPointer ProcessGroup::recvAnysource(Tensors& tensors, int tag)
 
 ProcessGroup::WorkPointer ProcessGroup::barrier(const c10d::BarrierOptions& options) {
   const OperationPointer operation = make_operation("barrier", OpType::BARRIER);
-  operation->starts.emplace_back(
-      [](auto& group, auto& request) { return group.barrier(request); });
+  operation->starts.emplace_back([](auto& group, auto& request) { return group.barrier(request); });
   return launch(operation, OpType::BARRIER, options.timeout);
 }
 

@@ -25,6 +25,13 @@ class ProcessGroup final : public c10d::ProcessGroup {
   ProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                const std::vector<std::int64_t>& ranks, std::chrono::milliseconds timeout);
 
+  ProcessGroup(std::shared_ptr<Group> group, std::chrono::milliseconds timeout);
+
+  // A process group of the members that are left (Group::shrink).
+  [[nodiscard]] c10::intrusive_ptr<ProcessGroup> shrink(const std::vector<coll::Rank>& without);
+  // The members, as ranks of the world.
+  [[nodiscard]] const std::vector<std::uint32_t>& ranks() const { return group_->ranks(); }
+
   const std::string getBackendName() const override { return "hawser"; }
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;

@@ -93,7 +93,9 @@ ElementReduction reduction_of(const std::string& call, c10d::ReduceOp op,
 }
 
 Places::Places(std::span<const Dense> tensors) {
-  const auto address = [](const Dense& one) { return reinterpret_cast<std::uintptr_t>(one.data()); };
+  const auto address = [](const Dense& one) {
+    return reinterpret_cast<std::uintptr_t>(one.data());
+  };
   for (const Dense& one : tensors) {
     if (one.bytes() > 0 && (base_ == 0 || address(one) < base_)) base_ = address(one);
   }

@@ -21,8 +21,8 @@ void check_tensor(const std::string& call, const at::Tensor& tensor);
 
 [[nodiscard]] std::uint64_t bytes_of(const at::Tensor& tensor);
 
-// A reduction of a tensor's elements. Complex numbers are pairs of real ones. Of truth values, sum
-// and maximum are `or`, product and minimum are `and`.
+// A reduction of a tensor's elements. Complex numbers are pairs of real ones. The sum and the
+// maximum of truth values are `or`, product and minimum are `and`.
 struct ElementReduction {
   coll::DataType type = coll::DataType::f32;
   coll::ReduceOp op = coll::ReduceOp::sum;
@@ -42,7 +42,7 @@ class Dense {
     return static_cast<std::uint64_t>(dense_.numel());
   }
   [[nodiscard]] const at::Tensor& user_tensor() const { return tensor_; }
-  // Of an output.
+  // For outputs.
   void copy_back() {
     if (!tensor_.is_same(dense_)) tensor_.copy_(dense_);
   }

@@ -20,9 +20,9 @@ using std::chrono::milliseconds;
 constexpr microseconds kSpins{50};
 // The longest sleep of one who waits: another thread may have completed the operation meanwhile.
 constexpr milliseconds kSleep{1};
-// The background thread naps while others make progress, and for a while afterwards.
-constexpr microseconds kNap{200};
-constexpr milliseconds kOthersMayReturn{1};
+// The background thread holds back while others make progress, and for this long afterwards, as
+// they may return. It looks again as often.
+constexpr milliseconds kHoldsBack{1};
 // The longest sleep of the background thread, which also looks at deadlines.
 constexpr milliseconds kBackgroundSleep{50};
 
@@ -37,13 +37,20 @@ EngineConfig engine_config() {
 
 }  // namespace
 
-std::shared_ptr<Transport> Transport::of_process() {
+std::shared_ptr<Transport> Transport::of_process(const Secret& secret) {
   const std::lock_guard guard(process_mutex);
   std::shared_ptr<Transport> transport = process_transport.lock();
   if (transport == nullptr) {
-    transport = std::make_shared<Transport>();
+    transport = std::make_shared<Transport>(secret);
     process_transport = transport;
   }
+  return transport;
+}
+
+std::shared_ptr<Transport> Transport::existing() {
+  const std::lock_guard guard(process_mutex);
+  std::shared_ptr<Transport> transport = process_transport.lock();
+  if (transport == nullptr) throw Error("This process has no process group over Hawser");
   return transport;
 }
 
@@ -52,17 +59,19 @@ void Transport::end_of_process() {
   if (const std::shared_ptr<Transport> transport = process_transport.lock()) transport->end();
 }
 
-Transport::Transport()
+Transport::Transport(const Secret& secret)
     : engine_(std::make_unique<Engine>(engine_config())),
-      endpoint_(engine_->create_endpoint({})),
+      endpoint_(engine_->create_endpoint(
+          EndpointConfig{.job_secret = {secret.key.begin(), secret.key.end()}})),
       router_(std::make_unique<coll::CompletionRouter>(*endpoint_)),
+      mark_(secret.mark),
       thread_([this] { run_in_background(); }) {}
 
 Transport::~Transport() { end(); }
 
 void Transport::end() {
   stops_ = true;
-  nap_.notify_all();
+  wake();
   if (thread_.joinable()) thread_.join();
   const Guard guard(*this);
   while (!clients_.empty()) {
@@ -121,13 +130,23 @@ bool Transport::wait_until(const std::function<bool()>& done, Clock::time_point 
   return is_done || done();
 }
 
+bool Transport::others_make_progress() const {
+  const Clock::time_point last{Clock::duration(last_waited_.load())};
+  return waiters_ > 0 || Clock::now() - last < kHoldsBack;
+}
+
+void Transport::wake() {
+  last_waited_ = 0;
+  { const std::lock_guard guard(nap_mutex_); }
+  nap_.notify_all();
+}
+
 void Transport::run_in_background() {
   const int descriptor = endpoint_->fd();
   while (!stops_) {
-    const Clock::time_point last{Clock::duration(last_waited_.load())};
-    if (waiters_ > 0 || Clock::now() - last < kOthersMayReturn) {
+    if (others_make_progress()) {
       std::unique_lock guard(nap_mutex_);
-      nap_.wait_for(guard, kNap, [this] { return stops_.load(); });
+      nap_.wait_for(guard, kHoldsBack, [this] { return stops_ || !others_make_progress(); });
       continue;
     }
     pollfd watched{.fd = descriptor, .events = POLLIN, .revents = 0};

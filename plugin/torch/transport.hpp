@@ -10,6 +10,7 @@
 // when the mutex is free again.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -28,6 +29,12 @@ namespace hawser::torch_plugin {
 
 using Clock = std::chrono::steady_clock;
 
+// The ranks of a world share it, and nobody else has it.
+struct Secret {
+  std::array<std::byte, 32> key{};
+  std::uint64_t mark = 0;  // of this secret; anyone may see it
+};
+
 // A process group that has operations on the transport. All calls are made with a Guard.
 class Client {
  public:
@@ -40,13 +47,15 @@ class Client {
 
 class Transport {
  public:
-  // The one of this process. It is made when the first group asks for it, and ends with the last.
-  // Throws Error.
-  [[nodiscard]] static std::shared_ptr<Transport> of_process();
+  // The one of this process. It is made when the first group asks for it, with that group's secret,
+  // and ends with the last group. Throws Error.
+  [[nodiscard]] static std::shared_ptr<Transport> of_process(const Secret& secret);
+  // The one that there is. Throws Error if there is none.
+  [[nodiscard]] static std::shared_ptr<Transport> existing();
   // Ends the transport of this process, if there is one. Groups of it fail from then on.
   static void end_of_process();
 
-  Transport();
+  explicit Transport(const Secret& secret);
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -74,6 +83,7 @@ class Transport {
   void throw_away(std::shared_ptr<void> thing) { garbage_.push_back(std::move(thing)); }
   // As throw_away, but first awaits the end of all operations whose communicator has gone.
   void keep(std::shared_ptr<void> buffers) { kept_.push_back(std::move(buffers)); }
+  [[nodiscard]] std::uint64_t mark() const noexcept { return mark_; }
   // The lowest id that none of this process's communicators has had.
   [[nodiscard]] std::uint32_t next_id() const noexcept { return next_id_; }
   void note_id(std::uint32_t id) noexcept { next_id_ = std::max(next_id_, id + 1); }
@@ -83,12 +93,15 @@ class Transport {
   void make_progress();
   // Makes progress until `done`, which is called without the mutex. False: `deadline` came first.
   [[nodiscard]] bool wait_until(const std::function<bool()>& done, Clock::time_point deadline);
+  // For operations that nobody waits for here: the background thread makes progress at once.
+  void wake();
   // Words of hawser/faults.hpp for a NIC, from 0. Throws Error.
   void inject_fault(std::size_t nic, const std::string& words);
   [[nodiscard]] std::vector<NicStats> nics();
 
  private:
   void turn();
+  [[nodiscard]] bool others_make_progress() const;
   void run_in_background();
   void end();
 
@@ -100,9 +113,10 @@ class Transport {
   std::vector<std::shared_ptr<void>> garbage_;
   std::vector<std::shared_ptr<void>> kept_;
   std::uint32_t next_id_ = 1;
+  const std::uint64_t mark_;
 
   std::atomic<int> waiters_{0};
-  std::atomic<Clock::rep> last_waited_{0};
+  std::atomic<Clock::rep> last_waited_{0};  // 0: the background thread need not hold back
   std::atomic<bool> stops_{false};
   std::mutex nap_mutex_;
   std::condition_variable nap_;

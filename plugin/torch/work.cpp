@@ -6,6 +6,25 @@
 #include "plugin/torch/notifier.hpp"
 
 namespace hawser::torch_plugin {
+namespace {
+
+std::exception_ptr for_python(std::exception_ptr failure) {
+  if (failure == nullptr) return failure;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const RankFailure& of_rank) {
+    return std::make_exception_ptr(PythonFailure(of_rank.what()));
+  } catch (...) {
+    return failure;
+  }
+}
+
+}  // namespace
+
+// The module lives as long as the process, and its class with it.
+PyObject* PythonFailure::python_type() {
+  return PyObject_GetAttrString(PyImport_AddModule("hawser_torch"), "RankFailure");
+}
 
 TensorOperation::TensorOperation(std::string call, c10d::OpType kind) {
   name = std::move(call);
@@ -19,7 +38,7 @@ void TensorOperation::on_end(std::exception_ptr failure) {
     if (failure == nullptr) one.copy_back();
     results.push_back(one.user_tensor());
   }
-  work->end(failure, std::move(results), from ? static_cast<int>(*from) : -1);
+  work->end(for_python(failure), std::move(results), from ? static_cast<int>(*from) : -1);
 }
 
 bool Work::isCompleted() {
@@ -66,10 +85,12 @@ std::vector<at::Tensor> Work::result() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  // Whoever waits for a future makes no progress.
+  if (const auto transport = transport_.lock()) transport->wake();
   const std::lock_guard guard(mutex_);
   if (future_ == nullptr) {
-    future_ = c10::make_intrusive<c10::ivalue::Future>(
-        c10::ListType::create(c10::TensorType::get()));
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
     if (completed_) complete_future();
   }
   return future_;

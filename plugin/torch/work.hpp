@@ -2,6 +2,7 @@
 // The handle of an operation in PyTorch.
 #pragma once
 
+#include <torch/csrc/Exceptions.h>
 #include <list>
 #include <memory>
 #include <span>
@@ -14,6 +15,13 @@
 namespace hawser::torch_plugin {
 
 class Work;
+
+// A RankFailure, as PyTorch's own code hands it to Python: as hawser_torch.RankFailure.
+class PythonFailure final : public torch::PyTorchError {
+ public:
+  using torch::PyTorchError::PyTorchError;
+  PyObject* python_type() override;
+};
 
 // The operation of a Work. It owns the tensors, so that they live as long as the engine uses them.
 class TensorOperation final : public Operation {

@@ -23,7 +23,7 @@ declare -A release_tests=(
   [mutations]='^mutation: '
   [benches]='^(bench\.|instructions: )'
 )
-names=(commands mpi install suites machine model mutations benches others asan tsan fuzz storms arm64 newcomer)
+names=(commands mpi install suites machine model mutations benches others asan tsan fuzz storms torch arm64 newcomer)
 
 case ${1:-} in
   --list)
@@ -62,6 +62,7 @@ packages=(test)
 wanted fuzz && packages+=(fuzz)
 wanted machine && packages+=(vm)
 wanted suites && packages+=(suites)
+wanted torch && packages+=(torch)
 wanted arm64 && packages+=(arm64)
 wanted newcomer && packages+=(newcomer)
 # A stage without its packages says what it lacks, and the others go on.
@@ -85,6 +86,7 @@ for name in "${chosen[@]}"; do
     tsan) deep_tests "$name" tsan -L '^threaded$' ;;
     fuzz) stage "$name" "$limit" ./test.sh fuzz ;;
     storms) stage "$name" "$limit" ./test.sh storm ;;
+    torch) stage "$name" "$limit" ./test.sh torch ;;
     arm64) stage "$name" "$limit" test/cross/arm64.sh build/arm64 ;;
     newcomer) stage "$name" "$limit" test/runner/newcomer.sh build/newcomer ;;
   esac
