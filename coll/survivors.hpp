@@ -11,8 +11,9 @@
 // gives up whomever any voter has given up. A rank that has decided votes once more and says so.
 // All that get this vote decide the same.
 //
-// A vote also tells how many living ranks have given up the voter. If these are no fewer than the
-// survivors, for any of them, the survivors must not go on: the others do.
+// A vote also tells how many living ranks have given up the voter. Some survivor may have been
+// given up by as many ranks as there are survivors, or by more. The survivors must not go on then,
+// because the others do.
 //
 // docs/internals/collectives.md says why ranks that hear each other can't decide differently.
 #pragma once

@@ -350,8 +350,8 @@ class Communicator {
   //   `invalid_argument`: this communicator is not revoked, or has been shrunk, or `without` has a
   //     rank that is out of range.
   //   `cancelled`: the others go on without this rank, or `without` has it. A rank that was stopped
-  //     for longer than peer_timeout gets this, however late it wakes. So do ranks of which one was
-  //     given up by as many others as they are.
+  //     for longer than peer_timeout gets this if it wakes while others live. Several ranks get it
+  //     if one of them was given up by as many others as they are.
   //   `endpoint_closed`: this endpoint is closed.
   //   `store_full`: messages that nobody has received leave no room for votes.
   //   `nic_error`: a vote could not be sent or received.

@@ -447,6 +447,14 @@ TEST_CASE("engine: the ranks that are left when two have died go on in a smaller
   CHECK(ranks == std::vector<std::uint32_t>{40, 0, 41, 42, 0, 43});
 }
 
+// Gives the rank a session with every other one.
+void talk_to_all(coll::Communicator& own) {
+  std::vector<std::uint8_t> in(own.ranks());
+  std::vector<std::uint8_t> out(own.ranks());
+  coll::Request request;
+  if (own.all_to_all(in.data(), out.data(), 1, request) == Status::ok) (void)own.wait(request);
+}
+
 TEST_CASE("engine: a rank whose session with another is broken is left out, and told so") {
   constexpr std::uint32_t kRanks = 5;
   EngineWorld world({.ranks = kRanks});
@@ -454,11 +462,7 @@ TEST_CASE("engine: a rank whose session with another is broken is left out, and 
   std::vector<std::uint32_t> sizes(kRanks, 0);
   run_each(world, [&](std::uint32_t rank) {
     coll::Communicator& own = *world.communicators[rank];
-    // Every rank talks to every other one.
-    std::array<std::uint8_t, kRanks> in{};
-    std::array<std::uint8_t, kRanks> out{};
-    coll::Request request;
-    if (own.all_to_all(in.data(), out.data(), 1, request) == Status::ok) (void)own.wait(request);
+    talk_to_all(own);
     if (rank == 0) {
       PeerId third = kAnyPeer;
       (void)world.endpoint(0).connect(world.endpoint(3).address(), third);
@@ -488,10 +492,7 @@ TEST_CASE("engine: a rank that slept while the others went on doesn't go on alon
   std::atomic<std::uint32_t> went_on{0};
   run_each(world, [&](std::uint32_t rank) {
     coll::Communicator& own = *world.communicators[rank];
-    std::array<std::uint8_t, kRanks> in{};
-    std::array<std::uint8_t, kRanks> out{};
-    coll::Request request;
-    if (own.all_to_all(in.data(), out.data(), 1, request) == Status::ok) (void)own.wait(request);
+    talk_to_all(own);
     // Its engine has no thread: nobody polls it meanwhile.
     while (rank == kSleeper && went_on < kRanks - 1) std::this_thread::yield();
     while (own.failure() == nullptr) (void)sum_of_ranks(own);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feeds the readers of text that people and launchers write. The first byte selects the reader, the
-// rest is its text: fault specifications, the faults of a run, rates and moments, names of NICs,
-// lists of NICs, or the environment (NAME=VALUE lines). An accepted text is within its documented
-// range. A refused text gives a sentence that names the mistake, and changes nothing.
+// Feeds the readers of text that people and launchers write. The first byte selects the reader, and
+// the rest is its text. There are readers of fault specifications, of the faults of a run, of rates
+// and moments, of NICs and lists of them, and of the environment (NAME=VALUE lines). An accepted
+// text is within its documented range. A refused text gives a sentence that names the mistake, and
+// changes nothing.
 #include <algorithm>
 #include <array>
 #include <cmath>

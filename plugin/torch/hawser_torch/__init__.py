@@ -41,7 +41,7 @@ def shrink(group=None, without=()):
     former = group or distributed_c10d._get_default_group()
     places = distributed_c10d._pg_group_ranks[former]
     made, ranks = _C.shrink(former, [places[rank] for rank in without])
-    # What torch.distributed.new_group does.
+    # As torch.distributed.new_group does.
     distributed_c10d._pg_map[made] = distributed_c10d._pg_map[former]
     distributed_c10d._pg_names[made] = f"{distributed_c10d._pg_names[former]}-shrunk"
     distributed_c10d._pg_group_ranks[made] = {rank: place for place, rank in enumerate(ranks)}
