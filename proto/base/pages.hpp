@@ -10,15 +10,11 @@
 
 namespace hawser::proto {
 
-// Below this size the heap serves: a map call and its page faults cost more than they save. With a
-// sanitizer that watches the ends of blocks, the heap serves all sizes.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr std::size_t kLeastPages = ~std::size_t{0};
-#else
+// Below this size the heap serves: a map call and its page faults cost more than they save.
 inline constexpr std::size_t kLeastPages = 256 * 1024;
-#endif
 
-// Zeroed pages, which cost memory only once written. Throws std::bad_alloc.
+// Zeroed pages, which cost memory only once written. The address sanitizer watches their ends, and
+// for a while their use after give_pages. Throws std::bad_alloc.
 [[nodiscard]] void* take_pages(std::size_t bytes);
 void give_pages(void* pages, std::size_t bytes) noexcept;
 

@@ -58,7 +58,7 @@ ENGINE_OTHERS = others(r"rte_\w+\.h", r"boost/.*", r"sodium\.h", r"fmt/.*", r"sp
 ZONES = {
     "include/": Zone(("include",), others(), False),
     # Memory, and nothing else of the system.
-    "proto/base/pages.cpp": Zone(("include", "proto"), others(), True),
+    "proto/base/pages.cpp": Zone(("include", "proto"), others(r"sanitizer/.*"), True),
     "proto/": Zone(("include", "proto"), others(r"isa-l/.*", r"isa-l\.h", r"sodium\.h"), False),
     "engine/driver/memory": Zone(("include", "proto", "engine/driver"), others(), False),
     "engine/driver/fault": Zone(("include", "proto", "engine/driver"), others(), False),
