@@ -112,6 +112,27 @@ TEST_CASE("options: more memory than there is is refused with what would fit") {
                     Contains("leave it 1.20 GB; raise them, or --scale 5 would fit"));
 }
 
+TEST_CASE("options: single collectives stand for a workload, and run once") {
+  const RunOptions usual = parse("--collective all_reduce");
+  REQUIRE(usual.microbenchmark);
+  CHECK(usual.steps == 1);
+  CHECK(usual.microbenchmark->sizes.front() == 8);
+  CHECK(usual.microbenchmark->types == std::vector{DataType::f32});
+  CHECK(usual.microbenchmark->tasks_of_row() == 25);
+  CHECK(workload_of(usual).step.size() == 11 * 2 * 25);
+  CHECK(usual.name_of_workload() == "all_reduce of 8 to 8388608 bytes");
+
+  const RunOptions given = parse(
+      "--collective gather --sizes 1K --types all --iterations 3 --warmup 0 --steps 4 --scale 2");
+  CHECK(given.steps == 4);
+  CHECK(workload_of(given).step.size() == 2 * 3);
+  CHECK_THROWS_AS(parse("--collective all --workload gpt2"), CLI::ParseError);
+  CHECK_THROWS_AS(parse("--sizes 8"), CLI::ParseError);
+  CHECK_THROWS_AS(parse("--collective all --iterations 0"), CLI::ParseError);
+  CHECK_THROWS_AS(parse("--collective put"), InputError);
+  CHECK_FALSE(parse("").microbenchmark);
+}
+
 TEST_CASE("options: own NICs") {
   const RunOptions options = parse("--nic udp:127.0.0.1 --nic udp:127.0.0.2");
   CHECK(options.nics == 2);

@@ -134,6 +134,38 @@ def workloads_from_files():
             check(found == n, f"{found}\n{output}")
 
 
+@case(gate=True)
+def single_collectives_of_every_type():
+    output, report = run(["--ranks", "3", "--nics", "2", "--collective", "all", "--types", "all",
+                          "--sizes", "8:8K:1024", "--iterations", "2", "--warmup", "1"])
+    rows = report["single_collectives"]
+    check(len({row["operation"] for row in rows}) == 9, str(rows))
+    check(len({row["type"] for row in rows}) == 11, str(rows))  # the ten, and bytes
+    check(len(rows) == 3 * 10 * 2 + 5 * 2 + 1, str(len(rows)))
+    check(not report["collectives"], str(report["collectives"]))
+    for row in rows:
+        both = [row["out_of_place"], row["in_place"]]
+        figures = [one for one in both if one is not None]
+        check(len(figures) == (1 if row["operation"] in ("broadcast", "barrier") else 2), str(row))
+        for one in figures:
+            check(one["n"] == 2 and one["wrong"] == 0 and one["mean_ns"] > 0, str(row))
+    check(re.search(r"^reduce_scatter f8e5m2 +9 .* 0 .* 0$", output, re.MULTILINE), output)
+
+
+@case
+def single_collectives_while_a_nic_dies():
+    output, report = run(["--ranks", "3", "--nics", "2", "--collective", "all_reduce,all_to_all", "--steps", "3",
+                          "--sizes", "1K:256K:16", "--loss", "0.01",
+                          "--kill-nic", "1.0@1/3", "--revive-nic", "1.0@2/3"])
+    for when in ("before", "during", "after"):
+        rows = [row for row in report["single_collectives"] if row["faults"] == when]
+        check(len(rows) == 6, f"{when}: {rows}")
+        for row in rows:
+            check(row["in_place"]["n"] == 20 and row["in_place"]["wrong"] == 0, str(row))
+        check(f" {when} " in output, output)
+    check(report["counters"]["paths_down"] > 0, output)
+
+
 @case
 def one_rank_alone():
     for workload in ("gpt2", "moe"):

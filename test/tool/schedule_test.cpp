@@ -37,10 +37,24 @@ TEST_CASE("schedule: groups of one have nothing to do, unless they are the job")
   CHECK(make_schedule(gpt2_workload(), 1, 1).step.size() == 13);
 }
 
-TEST_CASE("schedule: too many ranks cannot sum exactly") {
-  CHECK_THROWS_AS(make_schedule(one_phase(Operation::all_reduce, 64), 128, 1), InputError);
-  CHECK_NOTHROW(make_schedule(one_phase(Operation::all_reduce, 64, DataType::f32), 128, 1));
-  CHECK_NOTHROW(make_schedule(one_phase(Operation::all_gather, 64), 128, 1));
+TEST_CASE("schedule: a result out of place takes a buffer of its own") {
+  const auto bytes_of_buffers = [](Operation operation, Place place) {
+    Workload workload = one_phase(operation, 4000);
+    workload.step[0].place = place;
+    const Schedule schedule = make_schedule(workload, 4, 1);
+    CHECK(schedule.step[0].is_in_place() == (place == Place::in_place));
+    return buffer_bytes(schedule.step[0], schedule.layout);
+  };
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::reduce, Operation::all_to_all}) {
+    CHECK(bytes_of_buffers(operation, Place::in_place) == 4000);
+    CHECK(bytes_of_buffers(operation, Place::out_of_place) == 8000);
+  }
+  for (const Operation operation :
+       {Operation::reduce_scatter, Operation::all_gather, Operation::gather, Operation::scatter}) {
+    CHECK(bytes_of_buffers(operation, Place::in_place) == 4000);
+    CHECK(bytes_of_buffers(operation, Place::out_of_place) == 5000);
+  }
 }
 
 TEST_CASE("schedule: batches keep the order and the budget") {

@@ -3,6 +3,7 @@
 // added with plain loops. Then the same with one mistake, which the checker must find.
 #include "tool/check/task_buffers.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <memory>
@@ -19,12 +20,14 @@ struct World {
   std::vector<std::unique_ptr<BufferArena>> arenas;
   std::vector<TaskBuffers> ranks;
 
-  World(Operation operation, std::uint64_t bytes, Split split = Split::even) {
+  World(Operation operation, std::uint64_t bytes, Split split = Split::even,
+        Place place = Place::as_usual) {
     Workload workload;
     Phase phase;
     phase.operation = operation;
     phase.bytes = bytes;
     phase.split = split;
+    phase.place = place;
     phase.experts = 8;
     phase.words = 3;
     workload.step.push_back(phase);
@@ -63,46 +66,118 @@ std::vector<float> sum_of(World& world) {
   return sum;
 }
 
+constexpr Place kPlaces[] = {Place::in_place, Place::out_of_place};
+
 TEST_CASE("task_buffers: all_reduce") {
-  World world(Operation::all_reduce, 40'000);
-  CHECK(world.wrong(0));  // not done yet
-  const std::vector<float> sum = sum_of(world);
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-    std::memcpy(world.out(rank), sum.data(), world.bytes());
+  for (const Place place : kPlaces) {
+    World world(Operation::all_reduce, 40'000, Split::even, place);
+    CHECK(world.wrong(0));  // not done yet
+    const std::vector<float> sum = sum_of(world);
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      std::memcpy(world.out(rank), sum.data(), world.bytes());
+    }
+    world.check_right();
+    CHECK(world.ranks[0].verify().bytes == 40'000);
+    world.out(2)[39'999] ^= std::byte{1};
+    CHECK(world.wrong(2));
+    CHECK_FALSE(world.wrong(1));
+    world.in(1)[7] ^= std::byte{1};
+    CHECK(world.wrong(1));
   }
-  world.check_right();
-  CHECK(world.ranks[0].verify().bytes == 40'000);
-  world.out(2)[39'999] ^= std::byte{1};
-  CHECK(world.wrong(2));
-  CHECK_FALSE(world.wrong(1));
+}
+
+TEST_CASE("task_buffers: reduce, and the input of the ranks that get nothing") {
+  for (const Place place : kPlaces) {
+    World world(Operation::reduce, 40'000, Split::even, place);
+    CHECK(world.wrong(0));
+    const std::vector<float> sum = sum_of(world);
+    std::memcpy(world.out(0), sum.data(), world.bytes());
+    world.check_right();
+    CHECK(world.ranks[1].out().empty() == (place == Place::out_of_place));
+    world.in(1)[7] ^= std::byte{1};
+    CHECK(world.wrong(1));
+  }
 }
 
 TEST_CASE("task_buffers: reduce_scatter") {
-  World world(Operation::reduce_scatter, 40'000);
-  const std::vector<float> sum = sum_of(world);
-  const std::uint64_t block = world.bytes() / kRanks;
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-    CHECK(world.wrong(rank));
-    std::memcpy(world.out(rank) + rank * block, sum.data() + rank * block / 4, block);
+  for (const Place place : kPlaces) {
+    World world(Operation::reduce_scatter, 40'000, Split::even, place);
+    const std::vector<float> sum = sum_of(world);
+    const std::uint64_t block = world.bytes() / kRanks;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      CHECK(world.wrong(rank));
+      REQUIRE(world.ranks[rank].out().size() == block);
+      CHECK((world.out(rank) == world.in(rank) + rank * block) == (place == Place::in_place));
+      std::memcpy(world.out(rank), sum.data() + rank * block / 4, block);
+    }
+    world.check_right();
+    CHECK(world.ranks[0].verify().bytes == block);
+    world.out(2)[0] ^= std::byte{1};
+    CHECK(world.wrong(2));
+    // The other blocks of the input stay as they were.
+    world.in(1)[block - 1] ^= std::byte{1};
+    world.in(3)[3 * block - 1] ^= std::byte{1};
+    CHECK(world.wrong(1));
+    CHECK(world.wrong(3));
   }
-  world.check_right();
-  CHECK(world.ranks[0].verify().bytes == block);
-  world.out(2)[2 * block] ^= std::byte{1};
-  CHECK(world.wrong(2));
 }
 
-TEST_CASE("task_buffers: all_gather") {
-  World world(Operation::all_gather, 40'000);
-  const std::uint64_t block = world.bytes() / kRanks;
-  for (std::uint32_t from = 0; from < kRanks; ++from) {
+TEST_CASE("task_buffers: all_gather and gather") {
+  for (const Operation operation : {Operation::all_gather, Operation::gather}) {
+    for (const Place place : kPlaces) {
+      World world(operation, 40'000, Split::even, place);
+      const std::uint64_t block = world.bytes();
+      REQUIRE(block == 10'000);
+      const std::uint32_t receivers = operation == Operation::gather ? 1 : kRanks;
+      for (std::uint32_t to = 0; to < receivers; ++to) {
+        CHECK(world.wrong(to));
+        for (std::uint32_t from = 0; from < kRanks; ++from) {
+          std::memmove(world.out(to) + from * block, world.in(from), block);
+        }
+      }
+      world.check_right();
+      world.in(3)[5] ^= std::byte{1};
+      CHECK(world.wrong(3));
+      std::swap(world.out(0)[0], world.out(0)[block]);
+      CHECK(world.wrong(0));
+      // Filled for a repetition of the step: the right results of the first time are gone.
+      world.ranks[0].fill();
+      CHECK(world.wrong(0));
+    }
+  }
+}
+
+TEST_CASE("task_buffers: scatter") {
+  for (const Place place : kPlaces) {
+    World world(Operation::scatter, 40'000, Split::even, place);
+    constexpr std::uint64_t kBlock = 10'000;
+    CHECK(world.ranks[1].in().empty());
+    CHECK(world.wrong(1));
     for (std::uint32_t to = 0; to < kRanks; ++to) {
-      if (from == to) continue;
-      std::memcpy(world.out(to) + from * block, world.in(from) + from * block, block);
+      REQUIRE(world.ranks[to].out().size() == kBlock);
+      std::memmove(world.out(to), world.in(0) + to * kBlock, kBlock);
+    }
+    world.check_right();
+    world.in(0)[2 * kBlock] ^= std::byte{1};
+    CHECK(world.wrong(0));
+    std::swap(world.out(3)[1], world.out(3)[2]);
+    CHECK(world.wrong(3));
+  }
+}
+
+TEST_CASE("task_buffers: all_to_all in place") {
+  World world(Operation::all_to_all, 40'000, Split::even, Place::in_place);
+  for (std::uint32_t low = 0; low < kRanks; ++low) {
+    CHECK(world.out(low) == world.in(low));
+    CHECK(world.wrong(low));
+  }
+  for (std::uint32_t low = 0; low < kRanks; ++low) {
+    for (std::uint32_t high = low + 1; high < kRanks; ++high) {
+      std::byte* const of_low = world.out(low) + high * 10'000;
+      std::swap_ranges(of_low, of_low + 10'000, world.out(high) + low * 10'000);
     }
   }
   world.check_right();
-  std::swap(world.out(1)[0], world.out(1)[block]);
-  CHECK(world.wrong(1));
 }
 
 TEST_CASE("task_buffers: all_to_all, even and not") {
@@ -215,7 +290,7 @@ TEST_CASE("task_buffers: the next step's contents differ") {
   BufferArena arena(TaskBuffers::footprint(task, world.schedule.layout));
   TaskBuffers next(task, world.schedule.layout, 0, kSeed, kStep + 1, arena);
   next.fill();
-  CHECK(std::memcmp(next.in().data(), world.in(0), world.bytes() / kRanks) != 0);
+  CHECK(std::memcmp(next.in().data(), world.in(0), world.bytes()) != 0);
 }
 
 }  // namespace

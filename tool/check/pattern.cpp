@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace hawser::tool {
 namespace {
 
-constexpr std::size_t kBlock = 1024;  // elements of a sum, or 32-bit words of bytes
+constexpr std::size_t kBlock = SumPattern::kBlock;  // or 32-bit words of bytes
 constexpr unsigned kMaxBits = 20;
 
 // Finalizer of splitmix64 (Steele, Lea, Flood 2014).
@@ -40,8 +41,96 @@ constexpr std::uint32_t word_at(std::uint32_t block_seed, std::uint32_t j) {
   return x ^ (x >> 16);
 }
 
+// The parts of a float type: bits of its mantissa, its bias, and all its bits.
+struct FloatFormat {
+  unsigned mantissa;
+  unsigned bias;
+  unsigned bits;
+};
+constexpr FloatFormat kF16{10, 15, 16};
+constexpr FloatFormat kE4M3{3, 7, 8};
+constexpr FloatFormat kE5M2{2, 15, 8};
+
 constexpr std::uint32_t f32_bits(std::uint32_t whole) {
   return std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(whole)));
+}
+
+// A whole number with at most mantissa + 1 significant bits.
+constexpr std::uint32_t small_float_bits(FloatFormat format, std::uint32_t whole) {
+  if (whole == 0) return 0;
+  const auto exponent = static_cast<unsigned>(std::bit_width(whole) - 1);
+  const std::uint32_t mantissa = exponent <= format.mantissa
+                                     ? whole << (format.mantissa - exponent)
+                                     : whole >> (exponent - format.mantissa);
+  return ((exponent + format.bias - 1) << format.mantissa) + mantissa;
+}
+
+// The value, as far as it is finite in all of these formats.
+double small_float_value(FloatFormat format, std::uint32_t bits) {
+  const std::uint32_t implicit = std::uint32_t{1} << format.mantissa;
+  const std::uint32_t mantissa = bits & (implicit - 1);
+  const bool is_negative = ((bits >> (format.bits - 1)) & 1) != 0;
+  const auto exponent = static_cast<int>((bits & ((1u << (format.bits - 1)) - 1)) / implicit);
+  const double value = std::ldexp(
+      exponent == 0 ? mantissa : mantissa + implicit,
+      std::max(exponent, 1) - static_cast<int>(format.bias) - static_cast<int>(format.mantissa));
+  return is_negative ? -value : value;
+}
+
+// Up to here, the type holds every whole number exactly.
+constexpr std::uint32_t exact_up_to(DataType type) {
+  switch (type) {
+    case DataType::f16: return 1u << (kF16.mantissa + 1);
+    case DataType::bf16:
+    case DataType::i8:
+    case DataType::u8: return 1u << 8;
+    case DataType::f8e4m3: return 1u << (kE4M3.mantissa + 1);
+    case DataType::f8e5m2: return 1u << (kE5M2.mantissa + 1);
+    case DataType::f32:
+    case DataType::f64:
+    case DataType::i32:
+    case DataType::i64: break;
+  }
+  return 1u << 24;
+}
+
+constexpr bool is_integer(DataType type) {
+  return type == DataType::i32 || type == DataType::i64 || type == DataType::i8 ||
+         type == DataType::u8;
+}
+
+using Wholes = SumPattern::Wholes;
+
+template <typename Element, typename Convert>
+void write_as(const Wholes& wholes, std::uint32_t n, std::byte* out, Convert convert) {
+  alignas(64) std::array<Element, kBlock> values;
+  for (std::uint32_t i = 0; i < n; ++i) values[i] = static_cast<Element>(convert(wholes[i]));
+  std::memcpy(out, values.data(), n * sizeof(Element));
+}
+
+// `out` may be anywhere: a result's block of a reduce-scatter need not be aligned.
+void write(DataType type, const Wholes& wholes, std::uint32_t n, std::byte* out) {
+  const auto same = [](std::uint32_t whole) { return whole; };
+  switch (type) {
+    case DataType::f32: return write_as<std::uint32_t>(wholes, n, out, f32_bits);
+    case DataType::f64: return write_as<double>(wholes, n, out, same);
+    case DataType::f16:
+      return write_as<std::uint16_t>(
+          wholes, n, out, [](std::uint32_t whole) { return small_float_bits(kF16, whole); });
+    case DataType::bf16:
+      return write_as<std::uint16_t>(wholes, n, out,
+                                     [](std::uint32_t whole) { return f32_bits(whole) >> 16; });
+    case DataType::i32: return write_as<std::uint32_t>(wholes, n, out, same);
+    case DataType::i64: return write_as<std::uint64_t>(wholes, n, out, same);
+    case DataType::i8:
+    case DataType::u8: return write_as<std::uint8_t>(wholes, n, out, same);
+    case DataType::f8e4m3:
+      return write_as<std::uint8_t>(
+          wholes, n, out, [](std::uint32_t whole) { return small_float_bits(kE4M3, whole); });
+    case DataType::f8e5m2:
+      return write_as<std::uint8_t>(
+          wholes, n, out, [](std::uint32_t whole) { return small_float_bits(kE5M2, whole); });
+  }
 }
 
 // Elements [begin, begin + n) of a block: base + factor * p.
@@ -51,28 +140,9 @@ struct BlockValues {
   std::uint32_t factor;
   unsigned shift;  // 32 - bits
 
-  [[nodiscard]] std::uint32_t at(std::uint32_t j) const {
-    return base + factor * (word_at(seed, j) >> shift);
-  }
-  void write_f32(std::uint32_t begin, std::uint32_t n, std::uint32_t* out) const {
-    for (std::uint32_t i = 0; i < n; ++i) out[i] = f32_bits(at(begin + i));
-  }
-  void write_bf16(std::uint32_t begin, std::uint32_t n, std::uint16_t* out) const {
-    // Exact, as the whole numbers have at most 8 significant bits.
+  void put(std::uint32_t begin, std::uint32_t n, Wholes& wholes) const {
     for (std::uint32_t i = 0; i < n; ++i) {
-      out[i] = static_cast<std::uint16_t>(f32_bits(at(begin + i)) >> 16);
-    }
-  }
-  // `out` may be anywhere: a result's block of a reduce-scatter need not be aligned.
-  void write(DataType type, std::uint32_t begin, std::uint32_t n, std::byte* out) const {
-    if (type == DataType::f32) {
-      alignas(64) std::array<std::uint32_t, kBlock> values;
-      write_f32(begin, n, values.data());
-      std::memcpy(out, values.data(), n * sizeof(std::uint32_t));
-    } else {
-      alignas(64) std::array<std::uint16_t, kBlock> values;
-      write_bf16(begin, n, values.data());
-      std::memcpy(out, values.data(), n * sizeof(std::uint16_t));
+      wholes[i] = base + factor * (word_at(seed, begin + i) >> shift);
     }
   }
 };
@@ -91,15 +161,29 @@ void for_blocks(std::uint64_t first, std::uint64_t count, Visit visit) {
   }
 }
 
+template <typename Element>
+Element element_at(const std::byte* at) {
+  Element element;
+  std::memcpy(&element, at, sizeof element);
+  return element;
+}
+
 double element_value(DataType type, const std::byte* at) {
-  if (type == DataType::f32) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return static_cast<double>(value);
+  switch (type) {
+    case DataType::f32: return static_cast<double>(element_at<float>(at));
+    case DataType::f64: return element_at<double>(at);
+    case DataType::f16: return small_float_value(kF16, element_at<std::uint16_t>(at));
+    case DataType::bf16:
+      return static_cast<double>(
+          std::bit_cast<float>(std::uint32_t{element_at<std::uint16_t>(at)} << 16));
+    case DataType::i32: return element_at<std::int32_t>(at);
+    case DataType::i64: return static_cast<double>(element_at<std::int64_t>(at));
+    case DataType::i8: return element_at<std::int8_t>(at);
+    case DataType::u8: return element_at<std::uint8_t>(at);
+    case DataType::f8e4m3: return small_float_value(kE4M3, element_at<std::uint8_t>(at));
+    case DataType::f8e5m2: return small_float_value(kE5M2, element_at<std::uint8_t>(at));
   }
-  std::uint16_t half;
-  std::memcpy(&half, at, sizeof half);
-  return static_cast<double>(std::bit_cast<float>(std::uint32_t{half} << 16));
+  return 0;
 }
 
 // Elements of `bytes` bytes each that differ between two blocks.
@@ -131,55 +215,89 @@ std::uint64_t move_hash(const PatternKey& key, std::uint32_t sender, std::uint32
 
 }  // namespace
 
-std::uint32_t SumPattern::max_ranks(DataType type) {
+SumPattern::SumPattern(DataType type, std::uint32_t ranks) : type_(type), ranks_(ranks), bits_(1) {
+  const std::uint32_t limit = exact_up_to(type);
   // With one bit each for p and c, elements are 1 to 3.
-  return (type == DataType::f32 ? 1u << 24 : 1u << 8) / 3;
+  if (!is_integer(type) && ranks > limit / 3) {
+    in_turn_ = std::min(limit / 2, ranks - 1);
+    return;
+  }
+  // An element is at most 1 + 2 * (2^bits - 1).
+  while (bits_ < kMaxBits && (2u << (bits_ + 1)) - 1 <= limit / ranks) ++bits_;
 }
 
-SumPattern::SumPattern(DataType type, std::uint32_t ranks) : type_(type), ranks_(ranks) {
-  // An element is at most 1 + 2 * (2^bits - 1).
-  const std::uint32_t limit = (type == DataType::f32 ? 1u << 24 : 1u << 8) / ranks;
-  bits_ = 1;
-  while (bits_ < kMaxBits && (2u << (bits_ + 1)) - 1 <= limit) ++bits_;
+void SumPattern::put_filled(const PatternKey& key, std::uint32_t rank, std::uint64_t block,
+                            std::uint32_t begin, std::uint32_t n, Wholes& wholes) const {
+  const std::uint64_t hash = hash_of(key);
+  const unsigned shift = 32 - bits_;
+  const auto c = in_turn_ != 0
+                     ? 0
+                     : static_cast<std::uint32_t>(combine(combine(hash, rank + 1), block)) >> shift;
+  BlockValues{static_cast<std::uint32_t>(combine(hash, block)), 1 + c, 1, shift}.put(begin, n,
+                                                                                     wholes);
+  if (in_turn_ == 0) return;
+  const std::uint64_t turn = rank + block * kBlock + begin;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    if ((turn + i) % ranks_ >= in_turn_) wholes[i] = 0;
+  }
+}
+
+void SumPattern::put_sums(const PatternKey& key, std::uint64_t block, std::uint32_t begin,
+                          std::uint32_t n, Wholes& wholes) const {
+  const std::uint64_t hash = hash_of(key);
+  const unsigned shift = 32 - bits_;
+  const std::uint32_t summands = in_turn_ != 0 ? in_turn_ : ranks_;
+  std::uint32_t base = summands;
+  for (std::uint32_t rank = 0; in_turn_ == 0 && rank < ranks_; ++rank) {
+    base += static_cast<std::uint32_t>(combine(combine(hash, rank + 1), block)) >> shift;
+  }
+  BlockValues{static_cast<std::uint32_t>(combine(hash, block)), base, summands, shift}.put(begin, n,
+                                                                                           wholes);
 }
 
 void SumPattern::fill(const PatternKey& key, std::uint32_t rank, std::uint64_t first,
                       std::span<std::byte> out) const {
-  const std::uint64_t hash = hash_of(key);
-  const std::uint64_t own = combine(hash, rank + 1);
   const std::uint64_t bytes = bytes_of(type_);
-  const unsigned shift = 32 - bits_;
-  for_blocks(
-      first, out.size() / bytes,
-      [&](std::uint64_t block, std::uint32_t begin, std::uint32_t n, std::uint64_t done) {
-        const auto c = static_cast<std::uint32_t>(combine(own, block)) >> shift;
-        const BlockValues values{static_cast<std::uint32_t>(combine(hash, block)), 1 + c, 1, shift};
-        values.write(type_, begin, n, out.data() + done * bytes);
-      });
+  alignas(64) Wholes wholes;
+  for_blocks(first, out.size() / bytes,
+             [&](std::uint64_t block, std::uint32_t begin, std::uint32_t n, std::uint64_t done) {
+               put_filled(key, rank, block, begin, n, wholes);
+               write(type_, wholes, n, out.data() + done * bytes);
+             });
+}
+
+template <typename Put>
+std::optional<Mismatch> SumPattern::compare_with(std::uint64_t first,
+                                                 std::span<const std::byte> found, Put put) const {
+  const std::uint64_t bytes = bytes_of(type_);
+  std::optional<Mismatch> mismatch;
+  alignas(64) Wholes wholes;
+  alignas(64) std::array<std::byte, kBlock * sizeof(std::uint64_t)> expected;
+  for_blocks(first, found.size() / bytes,
+             [&](std::uint64_t block, std::uint32_t begin, std::uint32_t n, std::uint64_t done) {
+               put(block, begin, n, wholes);
+               write(type_, wholes, n, expected.data());
+               merge(mismatch,
+                     compare(expected.data(), found.data() + done * bytes, n, bytes, first + done,
+                             [&](const std::byte* at) { return element_value(type_, at); }));
+             });
+  return mismatch;
 }
 
 std::optional<Mismatch> SumPattern::verify(const PatternKey& key, std::uint64_t first,
                                            std::span<const std::byte> result) const {
-  const std::uint64_t hash = hash_of(key);
-  const std::uint64_t bytes = bytes_of(type_);
-  const unsigned shift = 32 - bits_;
-  std::optional<Mismatch> mismatch;
-  for_blocks(first, result.size() / bytes,
-             [&](std::uint64_t block, std::uint32_t begin, std::uint32_t n, std::uint64_t done) {
-               std::uint32_t base = ranks_;
-               for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-                 base +=
-                     static_cast<std::uint32_t>(combine(combine(hash, rank + 1), block)) >> shift;
-               }
-               const BlockValues values{static_cast<std::uint32_t>(combine(hash, block)), base,
-                                        ranks_, shift};
-               alignas(64) std::array<std::byte, kBlock * 4> expected;
-               values.write(type_, begin, n, expected.data());
-               merge(mismatch,
-                     compare(expected.data(), result.data() + done * bytes, n, bytes, first + done,
-                             [&](const std::byte* at) { return element_value(type_, at); }));
-             });
-  return mismatch;
+  return compare_with(first, result,
+                      [&](std::uint64_t block, std::uint32_t begin, std::uint32_t n,
+                          Wholes& wholes) { put_sums(key, block, begin, n, wholes); });
+}
+
+std::optional<Mismatch> SumPattern::verify_filled(const PatternKey& key, std::uint32_t rank,
+                                                  std::uint64_t first,
+                                                  std::span<const std::byte> input) const {
+  return compare_with(
+      first, input, [&](std::uint64_t block, std::uint32_t begin, std::uint32_t n, Wholes& wholes) {
+        put_filled(key, rank, block, begin, n, wholes);
+      });
 }
 
 void fill_bytes(const PatternKey& key, std::uint32_t sender, std::uint32_t receiver,

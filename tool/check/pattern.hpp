@@ -7,13 +7,17 @@
 // Sums. Rank r's element i is 1 + p(i) + c(r, i / 1024): p is pseudo-random per element, c per rank
 // and block of 1024 elements. The sum over n ranks is n + n*p(i) + sum of c, so one hash an element
 // and n a block give it. A rank that is missing, counted twice or replaced by another changes the
-// sum. A block of another place, step, collective or group changes it, too. The type holds every
-// partial sum exactly, as a whole number: p and c have just so many bits. The limit is 2^24 in f32
-// and 2^8 in bf16, so no order of adding may round.
+// sum. A block of another place, step, collective or group changes it, too. A float type holds
+// every partial sum exactly, as a whole number: p and c have just so many bits. The limit is 2^24
+// in f32 and 2^8 in bf16, so no order of adding may round. Integers wrap, in any order alike.
+//
+// If a float type can't hold the sum of so many ranks, each element has summands 1 + p(i) of some
+// ranks, which take turns, and 0 of all others. E5M2 is exact up to 8: it gets the sum of 4 ranks.
 //
 // Bytes. Data that is only moved is pseudo-random bytes, which depend on (sender, receiver) too.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -44,8 +48,9 @@ struct Mismatch {
 
 class SumPattern {
  public:
-  // Ranks whose sum the type can hold exactly and still tell apart; more are refused by the caller.
-  [[nodiscard]] static std::uint32_t max_ranks(DataType type);
+  static constexpr std::size_t kBlock = 1024;  // elements
+  // The whole numbers of a block's elements.
+  using Wholes = std::array<std::uint32_t, kBlock>;
 
   SumPattern(DataType type, std::uint32_t ranks);
 
@@ -55,11 +60,26 @@ class SumPattern {
   // Compares every bit of `result` with the sum of ranks 0 to ranks-1, from element `first` on.
   [[nodiscard]] std::optional<Mismatch> verify(const PatternKey& key, std::uint64_t first,
                                                std::span<const std::byte> result) const;
+  // Compares every bit with what fill() wrote.
+  [[nodiscard]] std::optional<Mismatch> verify_filled(const PatternKey& key, std::uint32_t rank,
+                                                      std::uint64_t first,
+                                                      std::span<const std::byte> input) const;
 
  private:
+  // The elements of a rank, and those of the sum.
+  void put_filled(const PatternKey& key, std::uint32_t rank, std::uint64_t block,
+                  std::uint32_t begin, std::uint32_t n, Wholes& wholes) const;
+  void put_sums(const PatternKey& key, std::uint64_t block, std::uint32_t begin, std::uint32_t n,
+                Wholes& wholes) const;
+  template <typename Put>
+  [[nodiscard]] std::optional<Mismatch> compare_with(std::uint64_t first,
+                                                     std::span<const std::byte> found,
+                                                     Put put) const;
+
   DataType type_;
   std::uint32_t ranks_;
-  unsigned bits_;  // of p and of c
+  std::uint32_t in_turn_ = 0;  // ranks that have summands for an element; 0: all have
+  unsigned bits_;              // of p and of c
 };
 
 // The bytes from `first` on of what `sender` has for `receiver`; `receiver` is kEveryone for data

@@ -6,10 +6,7 @@
 namespace hawser::tool {
 namespace {
 
-bool has_two_buffers(Operation operation) {
-  return operation == Operation::all_to_all || operation == Operation::shift_next ||
-         operation == Operation::shift_prev;
-}
+void wipe(std::span<std::byte> buffer) { std::fill(buffer.begin(), buffer.end(), std::byte{0}); }
 
 }  // namespace
 
@@ -19,18 +16,55 @@ TaskBuffers::TaskBuffers(const Task& task, const GroupLayout& layout, std::uint3
       size_(layout[task.group].size),
       index_(layout.index_in_group(task.group, rank)),
       key_{seed, step, task.index, layout.members(task.group, rank).front()} {
-  if (task.operation == Operation::barrier) return;
-  if (is_one_sided(task.operation)) {
-    take_one_sided(arena);
-    return;
+  const bool is_root = index_ == 0;
+  switch (task.operation) {
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::broadcast:
+    case Operation::shift_next:
+    case Operation::shift_prev: take_whole(arena); break;
+    case Operation::reduce_scatter: take_divided(arena, true, false); break;
+    case Operation::all_gather: take_divided(arena, false, true); break;
+    case Operation::gather:
+      is_root ? take_divided(arena, false, true) : void(in_ = arena.take(block_bytes()));
+      break;
+    case Operation::scatter:
+      is_root ? take_divided(arena, true, false) : void(out_ = arena.take(block_bytes()));
+      break;
+    case Operation::all_to_all: take_split(arena); break;
+    case Operation::put:
+    case Operation::get:
+    case Operation::atomics:
+    case Operation::dispatch:
+    case Operation::combine: take_one_sided(arena); break;
+    case Operation::barrier: break;
   }
-  if (task.operation != Operation::all_to_all) {
-    in_ = arena.take(task.bytes());
-    out_ = has_two_buffers(task.operation) ? arena.take(task.bytes()) : in_;
-    return;
+}
+
+std::span<std::byte> TaskBuffers::block_of(std::span<std::byte> whole, std::uint32_t member) const {
+  return whole.subspan(member * block_bytes(), block_bytes());
+}
+
+void TaskBuffers::take_whole(BufferArena& arena) {
+  in_ = arena.take(task_->bytes());
+  if (task_->is_in_place()) {
+    out_ = in_;
+  } else if (task_->operation != Operation::reduce || index_ == 0) {
+    out_ = arena.take(task_->bytes());
   }
-  const SplitTable split(task, size_, seed, step, key_.group);
-  const std::uint64_t element = bytes_of(task.type);
+}
+
+// One buffer has a block of each member, and the other only the own block.
+void TaskBuffers::take_divided(BufferArena& arena, bool in_is_whole, bool out_is_whole) {
+  std::span<std::byte>& whole = in_is_whole ? in_ : out_;
+  std::span<std::byte>& own = out_is_whole ? in_ : out_;
+  whole = arena.take(task_->bytes());
+  own = task_->is_in_place() ? block_of(whole, index_) : arena.take(block_bytes());
+}
+
+void TaskBuffers::take_split(BufferArena& arena) {
+  const SplitTable split(*task_, size_, key_.seed, key_.step, key_.group);
+  const std::uint64_t element = bytes_of(task_->type);
   Block next_to;
   Block next_from;
   for (std::uint32_t other = 0; other < size_; ++other) {
@@ -42,7 +76,7 @@ TaskBuffers::TaskBuffers(const Task& task, const GroupLayout& layout, std::uint3
     next_from.offset += next_from.bytes;
   }
   in_ = arena.take(next_to.offset);
-  out_ = arena.take(next_from.offset);
+  out_ = task_->is_in_place() ? in_ : arena.take(next_from.offset);
 }
 
 std::size_t TaskBuffers::footprint(const Task& task, const GroupLayout& layout) {
@@ -91,7 +125,9 @@ std::optional<std::uint32_t> TaskBuffers::origin() const {
   return std::nullopt;
 }
 
+// If a step is repeated, the memory may hold its right results. They are wiped out first.
 void TaskBuffers::fill() {
+  if (out_.data() != in_.data() || out_.size() != in_.size()) wipe(out_);
   switch (task_->operation) {
     case Operation::all_reduce:
     case Operation::reduce:
@@ -99,15 +135,11 @@ void TaskBuffers::fill() {
       SumPattern(task_->type, size_).fill(key_, index_, 0, in_);
       break;
     case Operation::all_gather:
-      fill_bytes(key_, index_, kEveryone, 0,
-                 in_.subspan(index_ * own_block_bytes(), own_block_bytes()));
-      break;
+    case Operation::gather: fill_bytes(key_, index_, kEveryone, 0, in_); break;
     case Operation::all_to_all:
-      for (std::uint32_t other = 0; other < size_; ++other) {
-        fill_bytes(key_, index_, other, 0, in_.subspan(to_[other].offset, to_[other].bytes));
-      }
-      break;
+    case Operation::scatter: fill_blocks(); break;
     case Operation::broadcast:
+      wipe(in_);
       if (index_ == 0) fill_bytes(key_, 0, kEveryone, 0, in_);
       break;
     case Operation::shift_next:
@@ -123,11 +155,19 @@ void TaskBuffers::fill() {
   }
 }
 
-// If a step is repeated, the memory may hold its right results. They are wiped out first.
-void TaskBuffers::fill_one_sided() {
-  for (const std::span<std::byte> buffer : {in_, out_, window_}) {
-    std::fill(buffer.begin(), buffer.end(), std::byte{0});
+void TaskBuffers::fill_blocks() {
+  for (std::uint32_t other = 0; other < size_; ++other) {
+    if (task_->operation == Operation::all_to_all) {
+      fill_bytes(key_, index_, other, 0, in_.subspan(to_[other].offset, to_[other].bytes));
+    } else if (index_ == 0) {
+      fill_bytes(key_, 0, other, 0, block_of(in_, other));
+    }
   }
+}
+
+void TaskBuffers::fill_one_sided() {
+  wipe(in_);
+  wipe(window_);
   for (const Transfer& transfer : transfers_.outgoing) {
     fill_bytes(key_, index_, transfer.member, transfer.first,
                in_.subspan(transfer.own_offset, transfer.bytes));
@@ -165,37 +205,71 @@ void TaskBuffers::check_words(Verdict& verdict) const {
   merge(verdict.mismatch, verify_words(key_, index_, words(), records, count));
 }
 
+void TaskBuffers::check_summands(Verdict& verdict) const {
+  // The part of the input that the result has replaced.
+  std::uint64_t begin = in_.size();
+  std::uint64_t end = in_.size();
+  if (task_->is_in_place()) {
+    if (task_->operation == Operation::reduce_scatter) {
+      begin = index_ * block_bytes();
+      end = begin + block_bytes();
+    } else if (task_->operation == Operation::all_reduce || index_ == 0) {
+      begin = 0;
+    }
+  }
+  const SumPattern pattern(task_->type, size_);
+  merge(verdict.mismatch, pattern.verify_filled(key_, index_, 0, in_.first(begin)));
+  merge(verdict.mismatch,
+        pattern.verify_filled(key_, index_, end / bytes_of(task_->type), in_.subspan(end)));
+}
+
+void TaskBuffers::check_gathered(Verdict& verdict) const {
+  const bool gets = task_->operation == Operation::all_gather || index_ == 0;
+  for (std::uint32_t other = 0; gets && other < size_; ++other) {
+    check_bytes(verdict, other, kEveryone, block_of(out_, other));
+  }
+  if (!gets || !task_->is_in_place()) check_bytes(verdict, index_, kEveryone, in_);
+}
+
+void TaskBuffers::check_scattered(Verdict& verdict) const {
+  check_bytes(verdict, 0, index_, out_);
+  for (std::uint32_t other = 0; index_ == 0 && other < size_; ++other) {
+    check_bytes(verdict, 0, other, block_of(in_, other));
+  }
+}
+
+void TaskBuffers::check_blocks(Verdict& verdict) const {
+  for (std::uint32_t other = 0; other < size_; ++other) {
+    check_bytes(verdict, other, index_, out_.subspan(from_[other].offset, from_[other].bytes));
+    if (task_->is_in_place()) continue;
+    check_bytes(verdict, index_, other, in_.subspan(to_[other].offset, to_[other].bytes));
+  }
+}
+
+void TaskBuffers::check_shift(Verdict& verdict) const {
+  if (target()) check_bytes(verdict, index_, *target(), in_);
+  if (origin()) check_bytes(verdict, *origin(), index_, out_);
+}
+
 TaskBuffers::Verdict TaskBuffers::verify() const {
   Verdict verdict;
   switch (task_->operation) {
-    case Operation::all_reduce: check_sum(verdict, 0, out_); break;
+    case Operation::all_reduce:
     case Operation::reduce:
-      if (index_ == 0) check_sum(verdict, 0, out_);
+      if (task_->operation == Operation::all_reduce || index_ == 0) check_sum(verdict, 0, out_);
+      check_summands(verdict);
       break;
-    case Operation::reduce_scatter: {
-      const std::uint64_t block = own_block_bytes();
-      check_sum(verdict, index_ * (block / bytes_of(task_->type)),
-                out_.subspan(index_ * block, block));
+    case Operation::reduce_scatter:
+      check_sum(verdict, index_ * (block_bytes() / bytes_of(task_->type)), out_);
+      check_summands(verdict);
       break;
-    }
     case Operation::all_gather:
-      for (std::uint32_t other = 0; other < size_; ++other) {
-        check_bytes(verdict, other, kEveryone,
-                    out_.subspan(other * own_block_bytes(), own_block_bytes()));
-      }
-      break;
-    case Operation::all_to_all:
-      for (std::uint32_t other = 0; other < size_; ++other) {
-        check_bytes(verdict, index_, other, in_.subspan(to_[other].offset, to_[other].bytes));
-        check_bytes(verdict, other, index_, out_.subspan(from_[other].offset, from_[other].bytes));
-      }
-      break;
+    case Operation::gather: check_gathered(verdict); break;
+    case Operation::scatter: check_scattered(verdict); break;
+    case Operation::all_to_all: check_blocks(verdict); break;
     case Operation::broadcast: check_bytes(verdict, 0, kEveryone, out_); break;
     case Operation::shift_next:
-    case Operation::shift_prev:
-      if (target()) check_bytes(verdict, index_, *target(), in_);
-      if (origin()) check_bytes(verdict, *origin(), index_, out_);
-      break;
+    case Operation::shift_prev: check_shift(verdict); break;
     case Operation::put:
     case Operation::get:
     case Operation::dispatch:

@@ -45,7 +45,7 @@ class TaskBuffers {
   [[nodiscard]] const Task& task() const { return *task_; }
   [[nodiscard]] std::uint32_t index() const { return index_; }  // of this rank in its group
   [[nodiscard]] std::uint32_t size() const { return size_; }    // of the group
-  // Both are the same buffer if the operation works in place.
+  // As the collective takes them: in place, one is part of the other. Empty where it takes none.
   [[nodiscard]] std::span<std::byte> in() const { return in_; }
   [[nodiscard]] std::span<std::byte> out() const { return out_; }
   // all_to_all: by rank of the group.
@@ -64,10 +64,23 @@ class TaskBuffers {
   [[nodiscard]] std::optional<std::uint32_t> origin() const;
 
  private:
-  [[nodiscard]] std::uint64_t own_block_bytes() const { return in_.size() / size_; }
+  // Shares of a buffer that is divided evenly among the group.
+  [[nodiscard]] std::uint64_t block_bytes() const { return task_->bytes() / size_; }
+  [[nodiscard]] std::span<std::byte> block_of(std::span<std::byte> whole,
+                                              std::uint32_t member) const;
+  void take_whole(BufferArena& arena);
+  void take_divided(BufferArena& arena, bool in_is_whole, bool out_is_whole);
+  void take_split(BufferArena& arena);
+  void fill_blocks();
   void check_sum(Verdict& verdict, std::uint64_t first, std::span<const std::byte> result) const;
   void check_bytes(Verdict& verdict, std::uint32_t sender, std::uint32_t receiver,
                    std::span<const std::byte> result, std::uint64_t first = 0) const;
+  // That input is as filled, but for what an operation in place has overwritten.
+  void check_summands(Verdict& verdict) const;
+  void check_gathered(Verdict& verdict) const;
+  void check_scattered(Verdict& verdict) const;
+  void check_blocks(Verdict& verdict) const;
+  void check_shift(Verdict& verdict) const;
   void take_one_sided(BufferArena& arena);
   void fill_one_sided();
   void check_transfers(Verdict& verdict) const;

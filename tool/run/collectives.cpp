@@ -17,10 +17,6 @@ constexpr std::uint64_t kTellNs = 2'000'000'000;
 // The channel of the transfers between stages: coll/ has no collective for them.
 constexpr std::uint16_t kShiftChannel = 1;
 
-coll::DataType data_type(DataType type) {
-  return type == DataType::f32 ? coll::DataType::f32 : coll::DataType::bf16;
-}
-
 void copy_blocks(std::span<const Block> blocks, std::vector<coll::Segment>& segments) {
   segments.clear();
   std::transform(blocks.begin(), blocks.end(), std::back_inserter(segments),
@@ -168,28 +164,25 @@ void Collectives::run(const TaskBuffers& buffers) {
 Status Collectives::start(const TaskBuffers& buffers, coll::Communicator& group,
                           coll::Request& request) {
   const Task& task = buffers.task();
-  std::byte* const in = buffers.in().data();
+  const std::byte* const in = buffers.in().data();
   std::byte* const out = buffers.out().data();
-  const std::uint64_t block_bytes = buffers.in().size() / buffers.size();
+  const std::uint64_t block_bytes = task.bytes() / buffers.size();
+  const coll::Reduction sum = coll::ReduceOp::sum;
   switch (task.operation) {
     case Operation::all_reduce:
-      return group.all_reduce(in, out, task.elements, data_type(task.type), coll::ReduceOp::sum,
-                              request);
+      return group.all_reduce(in, out, task.elements, task.type, sum, request);
     case Operation::reduce_scatter:
-      return group.reduce_scatter(in, out + buffers.index() * block_bytes,
-                                  task.elements / buffers.size(), data_type(task.type),
-                                  coll::ReduceOp::sum, request);
-    case Operation::all_gather:
-      return group.all_gather(in + buffers.index() * block_bytes, out, block_bytes, request);
+      return group.reduce_scatter(in, out, task.elements / buffers.size(), task.type, sum, request);
+    case Operation::all_gather: return group.all_gather(in, out, block_bytes, request);
     case Operation::all_to_all:
       if (task.split == Split::even) return group.all_to_all(in, out, block_bytes, request);
       copy_blocks(buffers.to(), to_);
       copy_blocks(buffers.from(), from_);
       return group.all_to_all_v(in, to_, out, from_, request);
-    case Operation::broadcast: return group.broadcast(out, buffers.out().size(), 0, request);
-    case Operation::reduce:
-      return group.reduce(in, out, task.elements, data_type(task.type), coll::ReduceOp::sum, 0,
-                          request);
+    case Operation::broadcast: return group.broadcast(out, task.bytes(), 0, request);
+    case Operation::reduce: return group.reduce(in, out, task.elements, task.type, sum, 0, request);
+    case Operation::gather: return group.gather(in, out, block_bytes, 0, request);
+    case Operation::scatter: return group.scatter(in, out, block_bytes, 0, request);
     case Operation::barrier: return group.barrier(request);
     default: break;
   }

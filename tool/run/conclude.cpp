@@ -53,10 +53,10 @@ std::string not_in_time(const RunOptions& options) {
 std::string opening(const RunOptions& options, const Schedule& schedule) {
   std::uint64_t bytes = 0;
   for (const Task& task : schedule.step) bytes += task.bytes();
-  std::string text =
-      fmt::format("{} x {}, workload {}, {} of {}, {}", counted(options.ranks, "rank"),
-                  counted(options.nics, "NIC"), options.workload, counted(options.steps, "step"),
-                  counted(schedule.step.size(), "collective"), bytes_text(bytes));
+  std::string text = fmt::format("{} x {}, {}, {} of {}, {}", counted(options.ranks, "rank"),
+                                 counted(options.nics, "NIC"), options.name_of_workload(),
+                                 counted(options.steps, "step"),
+                                 counted(schedule.step.size(), "collective"), bytes_text(bytes));
   if (options.scale > 1) text += fmt::format(" (sizes divided by {})", options.scale);
   if (!options.lasting_faults.empty()) text += fmt::format(", {}", options.lasting_faults);
   for (const std::string& note : options.nic_notes) text += "\n" + note;

@@ -26,7 +26,6 @@
 #include "tool/run/own_address.hpp"
 #include "tool/run/rank.hpp"
 #include "tool/standard_output.hpp"
-#include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -262,8 +261,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
       throw InputError("--restart-rank works only with ranks that this command starts itself");
     }
   }
-  const Schedule schedule =
-      make_schedule(load_workload(options.workload), options.ranks, options.scale);
+  const Schedule schedule = make_schedule(workload_of(options), options.ranks, options.scale);
   check_length(options, schedule);
   check_memory(options, schedule, place.local_size.value_or(1), memory_room());
   check_trace_file(options, place.rank);

@@ -26,7 +26,6 @@
 #include "tool/run/summary.hpp"
 #include "tool/run/watch.hpp"
 #include "tool/standard_output.hpp"
-#include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -166,8 +165,7 @@ void check_memory(const RunOptions& options, const Schedule& schedule, std::uint
 ExitCode launch(const RunOptions& options, const std::vector<std::string>& arguments) {
   const std::uint64_t started = now_ns();
   const TimeLimit limit(options.timeout_s);  // ends a launcher that waits for its reader
-  const Schedule schedule =
-      make_schedule(load_workload(options.workload), options.ranks, options.scale);
+  const Schedule schedule = make_schedule(workload_of(options), options.ranks, options.scale);
   check_length(options, schedule);
   check_memory(options, schedule, options.ranks, memory_room());
   const OutputFile report = report_file(options);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +17,7 @@
 #include "tool/error.hpp"
 #include "tool/run/verbs_words.hpp"
 #include "tool/workload/builtin.hpp"
+#include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -106,6 +108,20 @@ std::string RunOptions::engine_faults(std::uint32_t rank) const {
   return fmt::format("seed={}{}{}", rank_seed, lasting_faults.empty() ? "" : ",", lasting_faults);
 }
 
+std::string RunOptions::name_of_workload() const {
+  if (!microbenchmark) return "workload " + workload;
+  std::vector<std::string_view> names;
+  std::ranges::transform(microbenchmark->collectives, std::back_inserter(names),
+                         [](Operation operation) { return to_string(operation); });
+  return fmt::format("{} of {} to {} bytes", fmt::join(names, ", "), microbenchmark->sizes.front(),
+                     microbenchmark->sizes.back());
+}
+
+Workload workload_of(const RunOptions& options) {
+  return options.microbenchmark ? microbenchmark_workload(*options.microbenchmark, options.ranks)
+                                : load_workload(options.workload);
+}
+
 std::uint32_t RunOptions::restarts_of(std::uint32_t rank) const {
   return static_cast<std::uint32_t>(
       std::count_if(timed_faults.begin(), timed_faults.end(), [rank](const TimedFault& fault) {
@@ -129,9 +145,9 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
                  "every usable RDMA port of the host; if there is none, it stands for UDP NICs as "
                  "without --nic. `hawser info --nics LIST` explains a choice")
       ->allow_extra_args(false);
-  app.add_option("--workload", o.workload, workload_help());
-  app.add_option("--steps", o.steps, "number of times to run the workload's step (6)")
-      ->check(CLI::Range(1u, kMaxSteps));
+  workload_ = app.add_option("--workload", o.workload, workload_help());
+  steps_ = app.add_option("--steps", o.steps, "number of times to run the workload's step (6)")
+               ->check(CLI::Range(1u, kMaxSteps));
   app.add_option("--scale", o.scale, "divide all sizes by this (1)")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   app.add_option("--seed", o.seed, "seed of contents, splits and faults (1)")->check(whole_number);
@@ -151,8 +167,31 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
                  "truncated, replay or forged; RATE packets a second (as many as it can); may be "
                  "repeated")
       ->allow_extra_args(false);
+  add_microbenchmark(app);
   add_lasting_faults(app);
   add_timed_faults(app);
+}
+
+void RunOptionParser::add_microbenchmark(CLI::App& app) {
+  const std::string group = "Single collectives, instead of a workload";
+  CLI::Option* const collectives =
+      app.add_option("--collective", collectives_,
+                     "run these, with a table as of nccl-tests: all, or a list of all_reduce, "
+                     "reduce_scatter, all_gather, all_to_all, broadcast, reduce, gather, scatter, "
+                     "barrier; --steps is then 1 unless it is given")
+          ->excludes(workload_)
+          ->group(group);
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->needs(collectives)->group(group);
+  };
+  add("--sizes", sizes_,
+      "FROM[:TO[:FACTOR]]: bytes of a rank, with K, M and G for 2^10, 2^20 and 2^30 (8:8M:4)");
+  add("--types", types_,
+      "what to sum: all, or a list of f32, f64, f16, bf16, i32, i64, i8, u8, f8e4m3, f8e5m2 (f32)");
+  add("--iterations", microbenchmark_.iterations, "times that each is measured (20)")
+      ->check(CLI::Range(1u, kMaxSteps));
+  add("--warmup", microbenchmark_.warmup, "times that each runs before that (5)")
+      ->check(CLI::Range(0u, kMaxSteps));
 }
 
 void RunOptionParser::add_lasting_faults(CLI::App& app) {
@@ -259,6 +298,15 @@ void RunOptionParser::choose_verbs_ports() {
   o.nic_notes = std::move(choice.notes);
 }
 
+void RunOptionParser::finish_microbenchmark() {
+  if (collectives_.empty()) return;
+  microbenchmark_.collectives = parse_collectives(collectives_);
+  microbenchmark_.sizes = parse_sizes(sizes_);
+  microbenchmark_.types = parse_types(types_);
+  options_.microbenchmark = microbenchmark_;
+  if (steps_->count() == 0) options_.steps = 1;
+}
+
 void RunOptionParser::finish_nics() {
   RunOptions& o = options_;
   if (is_number(nics_)) o.nics = static_cast<std::uint32_t>(std::stoul(nics_));
@@ -292,6 +340,7 @@ RunOptions RunOptionParser::finish(std::uint32_t joined_ranks, std::string_view 
     }
     o.ranks = joined_ranks;
   }
+  finish_microbenchmark();
   finish_lasting_faults();
   finish_nics();
   finish_timed_faults();

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hawser/tunables.hpp"
 #include "tool/attack/attack.hpp"
 #include "tool/run/fault_plan.hpp"
+#include "tool/workload/microbenchmark.hpp"
 
 namespace CLI {
 class App;
@@ -28,6 +30,7 @@ struct RunOptions {
       nic_addresses;                   // instead of loopback ones; every rank of a host has these
   std::vector<std::string> nic_notes;  // lines about NICs that were asked for and are missing
   std::string workload = "gpt2";
+  std::optional<Microbenchmark> microbenchmark;  // instead of a workload
   std::uint32_t steps = 6;
   std::uint64_t scale = 1;
   std::uint64_t seed = 1;
@@ -41,12 +44,18 @@ struct RunOptions {
   std::vector<TimedFault> timed_faults;
   std::vector<Attack> attacks;
 
+  // For people.
+  [[nodiscard]] std::string name_of_workload() const;
+
   // How often the rank is to be started again.
   [[nodiscard]] std::uint32_t restarts_of(std::uint32_t rank) const;
 
   // The fault words for the engine of a rank; empty if no fault is asked for.
   [[nodiscard]] std::string engine_faults(std::uint32_t rank) const;
 };
+
+// The workload that the options choose. Throws InputError.
+[[nodiscard]] Workload workload_of(const RunOptions& options);
 
 // Adds the options to `app`, to be filled when it parses, and returns what finish() needs.
 class RunOptionParser {
@@ -58,16 +67,24 @@ class RunOptionParser {
   [[nodiscard]] RunOptions finish(std::uint32_t joined_ranks, std::string_view said_by = {});
 
  private:
+  void add_microbenchmark(CLI::App& app);
   void add_lasting_faults(CLI::App& app);
   void add_timed_faults(CLI::App& app);
   [[nodiscard]] std::string nic_list() const;
   void choose_verbs_ports();
+  void finish_microbenchmark();
   void finish_nics();
   void finish_lasting_faults();
   void finish_timed_faults();
 
   RunOptions options_;
   CLI::Option* ranks_ = nullptr;
+  CLI::Option* steps_ = nullptr;
+  CLI::Option* workload_ = nullptr;
+  Microbenchmark microbenchmark_;
+  std::string collectives_;  // empty: no microbenchmark
+  std::string sizes_ = "8:8M:4";
+  std::string types_ = "f32";
   std::string nics_;  // a number or a list
   std::string loss_, burst_loss_, duplicate_, reorder_, delay_, corrupt_;
   std::vector<std::string> kill_nic_, revive_nic_, degrade_nic_, blackhole_, kill_rank_,

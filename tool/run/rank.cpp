@@ -24,7 +24,6 @@
 #include "tool/run/trace_file.hpp"
 #include "tool/run/transfers.hpp"
 #include "tool/run/verbs_words.hpp"
-#include "tool/workload/files.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -81,7 +80,7 @@ class RankRun {
         config_(config),
         sink_(sink),
         result_(result),
-        schedule_(make_schedule(load_workload(options.workload), options.ranks, options.scale)),
+        schedule_(make_schedule(workload_of(options), options.ranks, options.scale)),
         budget_(batch_budget(options, schedule_, memory_room(), config.local_ranks)),
         arena_(arena_bytes(schedule_, budget_)),
         exposure_(make_exposure()),

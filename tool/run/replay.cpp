@@ -183,13 +183,13 @@ void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step)
         "step {}, {} ({})", step == kInitStep ? std::string("set-up") : std::to_string(step),
         task.task().stage, to_string(task.task().operation));
     if (const auto& found = verdict.mismatch) {
-      note_wrong(found->wrong,
+      note_wrong(task.task(), found->wrong,
                  fmt::format("{}: {} wrong, the first at {}: {} instead of {}", place, found->wrong,
                              found->first, found->found, found->expected));
     }
     if (is_one_sided(task.task().operation)) {
       for (const std::string& text : collectives_->wrong_counters()) {
-        note_wrong(1, fmt::format("{}: {}", place, text));
+        note_wrong(task.task(), 1, fmt::format("{}: {}", place, text));
       }
     }
     collectives_->progress();
@@ -197,8 +197,9 @@ void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step)
   result_.damaged_guard_bytes += arena_.damaged_guard_bytes();
 }
 
-void Replay::note_wrong(std::uint64_t elements, std::string text) {
+void Replay::note_wrong(const Task& task, std::uint64_t elements, std::string text) {
   result_.wrong_elements += elements;
+  result_.wrong_of_task[task.index] += elements;
   if (result_.wrong.size() < kMismatchesTold) result_.wrong.push_back(std::move(text));
 }
 

@@ -43,6 +43,7 @@ void visit_result(Result& result, Visit visit) {
   visit("wrong_elements", result.wrong_elements);
   visit("damaged_guard_bytes", result.damaged_guard_bytes);
   visit("wrong", result.wrong);
+  visit("wrong_of_task", result.wrong_of_task);
   visit("operations", result.operations);
   visit("counters", result.counters);
   visit("drops", result.drops);

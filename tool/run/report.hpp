@@ -80,7 +80,8 @@ struct RankResult {
   std::uint64_t verified_tasks = 0;
   std::uint64_t wrong_elements = 0;
   std::uint64_t damaged_guard_bytes = 0;
-  std::vector<std::string> wrong;  // the first few mismatches, for people
+  std::vector<std::string> wrong;                        // the first few mismatches, for people
+  std::map<std::uint32_t, std::uint64_t> wrong_of_task;  // wrong elements, by Task::index
   std::map<std::string, std::uint64_t> counters;
   std::map<std::string, std::uint64_t> drops;  // those above 0
   // Taken after the last barrier, when all should be quiet.

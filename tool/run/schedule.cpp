@@ -6,24 +6,12 @@
 
 #include <fmt/format.h>
 
-#include "tool/check/pattern.hpp"
 #include "tool/check/word_history.hpp"
 #include "tool/error.hpp"
 #include "tool/run/transfers.hpp"
 
 namespace hawser::tool {
 namespace {
-
-bool divides_among_group(Operation operation) {
-  return operation == Operation::reduce_scatter || operation == Operation::all_gather ||
-         operation == Operation::all_to_all || operation == Operation::put ||
-         operation == Operation::get;
-}
-
-bool sums(Operation operation) {
-  return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::reduce;
-}
 
 std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout& layout,
                              std::uint64_t scale, std::uint32_t& index) {
@@ -36,6 +24,7 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
     task.group = phase.group;
     task.type = phase.type;
     task.split = phase.split;
+    task.place = phase.place;
     task.pair = phase.pair;
     task.block_bytes = phase.block_bytes;
     task.words = phase.words;
@@ -44,13 +33,7 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
     if (phase.operation != Operation::barrier) {
       task.elements = std::max<std::uint64_t>(
           divide_up(divide_up(phase.bytes, scale), bytes_of(phase.type)), 1);
-      if (divides_among_group(task.operation))
-        task.elements = divide_up(task.elements, size) * size;
-    }
-    if (sums(task.operation) && size > SumPattern::max_ranks(task.type)) {
-      throw InputError(
-          fmt::format("{}: sums of {} ranks cannot be exact in its type; at most {} can",
-                      task.stage, size, SumPattern::max_ranks(task.type)));
+      if (is_divided(task.operation)) task.elements = divide_up(task.elements, size) * size;
     }
     task.index = index++;
     tasks.push_back(std::move(task));
@@ -59,6 +42,12 @@ std::vector<Task> make_tasks(const std::vector<Phase>& phases, const GroupLayout
 }
 
 }  // namespace
+
+bool Task::is_in_place() const {
+  if (place != Place::as_usual) return place == Place::in_place;
+  return operation != Operation::all_to_all && operation != Operation::shift_next &&
+         operation != Operation::shift_prev;
+}
 
 std::uint64_t next_random(std::uint64_t& state) {
   std::uint64_t x = (state += 0x9e3779b97f4a7c15u);
@@ -129,16 +118,19 @@ Schedule make_schedule(const Workload& workload, std::uint32_t ranks, std::uint6
 
 std::uint64_t buffer_bytes(const Task& task, const GroupLayout& layout) {
   const std::uint64_t size = layout[task.group].size;
+  const std::uint64_t copies = task.is_in_place() ? 1 : 2;
   switch (task.operation) {
-    case Operation::all_reduce:
     case Operation::reduce_scatter:
     case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter: return task.bytes() + (copies - 1) * task.bytes() / size;
+    case Operation::all_reduce:
     case Operation::broadcast:
-    case Operation::reduce: return task.bytes();
+    case Operation::reduce:
     case Operation::shift_next:
-    case Operation::shift_prev: return 2 * task.bytes();
+    case Operation::shift_prev: return copies * task.bytes();
     case Operation::all_to_all:
-      if (task.split == Split::even) return 2 * task.bytes();
+      if (task.split == Split::even) return copies * task.bytes();
       // One side is even; on the other the most popular expert has this share, with rounding.
       return task.bytes() +
              multiply_divide_up(task.bytes(), size * kMaxWeight,
@@ -180,6 +172,8 @@ std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout
     case Operation::reduce_scatter:
     case Operation::all_gather:
     case Operation::all_to_all:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::put:
     case Operation::get:
     case Operation::atomics:

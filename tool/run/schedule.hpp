@@ -19,6 +19,7 @@ struct Task {
   GroupKind group = GroupKind::world;
   DataType type = DataType::f32;
   Split split = Split::even;
+  Place place = Place::as_usual;
   std::uint32_t pair = 0;
   std::uint32_t index = 0;     // among all tasks of the run
   std::uint64_t elements = 0;  // of what Phase::bytes measures
@@ -28,6 +29,7 @@ struct Task {
   std::string stage;
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * bytes_of(type); }
+  [[nodiscard]] bool is_in_place() const;
 };
 
 // Popular experts draw up to four times the tokens of unpopular ones. Load-balancing losses leave
@@ -66,7 +68,7 @@ struct Schedule {
   std::vector<std::string> warnings;
 };
 
-// Throws InputError if nothing is left to do, or if a sum of that many ranks cannot be exact.
+// Throws InputError if nothing is left to do.
 [[nodiscard]] Schedule make_schedule(const Workload& workload, std::uint32_t ranks,
                                      std::uint64_t scale);
 

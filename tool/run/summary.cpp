@@ -14,28 +14,6 @@
 namespace hawser::tool {
 namespace {
 
-// Where each task of a step begins and ends, as fractions of the run; the same on every rank.
-std::vector<std::pair<double, double>> task_positions(const RunOptions& options,
-                                                      const Schedule& schedule) {
-  double total = 0;
-  for (const Task& task : schedule.step) {
-    total += static_cast<double>(expected_receive_bytes(task, schedule.layout));
-  }
-  std::vector<std::pair<double, double>> positions;
-  for (std::uint32_t step = 0; step < options.steps; ++step) {
-    const double begin = static_cast<double>(step) / options.steps;
-    const double end = static_cast<double>(step + 1) / options.steps;
-    double done = 0;
-    for (const Task& task : schedule.step) {
-      const double from = begin + (end - begin) * done / total;
-      done += static_cast<double>(expected_receive_bytes(task, schedule.layout));
-      const bool last = &task == &schedule.step.back();
-      positions.emplace_back(from, last ? end : begin + (end - begin) * done / total);
-    }
-  }
-  return positions;
-}
-
 struct Times {
   std::vector<std::uint64_t> ns;
   double total_s = 0;
@@ -48,19 +26,14 @@ using Parts = std::map<std::pair<Operation, When>, Times>;
 // The times of all collectives, each list in ascending order.
 Parts time_parts(const RunOptions& options, const Schedule& schedule,
                  const std::vector<RankResult>& results) {
-  const FaultWindow window = fault_window(options.timed_faults);
-  const std::vector<std::pair<double, double>> positions = task_positions(options, schedule);
-  std::size_t finished = positions.size();
-  for (const RankResult& result : results) finished = std::min(finished, result.task_ns.size());
-
+  const std::vector<When> whens = whens_of_tasks(options, schedule);
   Parts parts;
-  for (std::size_t i = 0; i < finished; ++i) {
+  for (std::size_t i = 0; i < tasks_finished_by_all(results, whens.size()); ++i) {
     const Task& task = schedule.step[i % schedule.step.size()];
     if (task.operation == Operation::barrier) continue;
     std::uint64_t longest = 0;
     for (const RankResult& result : results) longest = std::max(longest, result.task_ns[i]);
-    Times& times =
-        parts[{task.operation, classify(window, positions[i].first, positions[i].second)}];
+    Times& times = parts[{task.operation, whens[i]}];
     times.ns.push_back(longest);
     times.total_s += seconds(longest);
     times.bytes += static_cast<double>(task.bytes());
@@ -228,6 +201,32 @@ std::uint64_t percentile(const std::vector<std::uint64_t>& ascending, double per
   return ascending[std::max<std::size_t>(rank, 1) - 1];
 }
 
+std::vector<When> whens_of_tasks(const RunOptions& options, const Schedule& schedule) {
+  const FaultWindow window = fault_window(options.timed_faults);
+  double total = 0;
+  for (const Task& task : schedule.step) {
+    total += static_cast<double>(expected_receive_bytes(task, schedule.layout));
+  }
+  std::vector<When> whens;
+  for (std::uint32_t step = 0; step < options.steps; ++step) {
+    const double begin = static_cast<double>(step) / options.steps;
+    const double end = static_cast<double>(step + 1) / options.steps;
+    double done = 0;
+    for (const Task& task : schedule.step) {
+      const double from = begin + (end - begin) * done / total;
+      done += static_cast<double>(expected_receive_bytes(task, schedule.layout));
+      const bool last = &task == &schedule.step.back();
+      whens.push_back(classify(window, from, last ? end : begin + (end - begin) * done / total));
+    }
+  }
+  return whens;
+}
+
+std::size_t tasks_finished_by_all(const std::vector<RankResult>& results, std::size_t all) {
+  for (const RankResult& result : results) all = std::min(all, result.task_ns.size());
+  return all;
+}
+
 double bus_factor(Operation operation, std::uint32_t ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   switch (operation) {
@@ -235,6 +234,8 @@ double bus_factor(Operation operation, std::uint32_t ranks) {
     case Operation::reduce_scatter:
     case Operation::all_gather:
     case Operation::all_to_all:
+    case Operation::gather:
+    case Operation::scatter:
     case Operation::put:
     case Operation::get:
     case Operation::atomics:
@@ -347,7 +348,11 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
   summary.nics = add_up_nics(nics);
   if (results.size() == options.ranks) {
     const Parts parts = time_parts(options, schedule, results);
-    summary.times = time_rows(parts);
+    if (options.microbenchmark) {
+      summary.microbenchmark = microbenchmark_rows(options, schedule, results);
+    } else {
+      summary.times = time_rows(parts);
+    }
     summary.operations = operation_rows(parts, results);
   }
   summary.faults = compare_faults(options, results);

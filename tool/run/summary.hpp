@@ -12,6 +12,7 @@
 
 #include "tool/run/fault_plan.hpp"
 #include "tool/run/fault_report.hpp"
+#include "tool/run/microbenchmark_table.hpp"
 #include "tool/run/options.hpp"
 #include "tool/run/report.hpp"
 #include "tool/run/schedule.hpp"
@@ -61,6 +62,7 @@ struct Summary {
   std::vector<std::string> positions;
   std::vector<std::string> wrong;  // why the run is not right; empty if it is
   std::vector<TimeRow> times;
+  std::vector<MicrobenchmarkRow> microbenchmark;  // instead of `times`, if that is what ran
   std::vector<OperationRow> operations;
   std::array<Stall, 3> stalls{};  // the longest of all ranks, by When
   std::array<std::uint32_t, 3> stall_ranks{};
@@ -81,6 +83,12 @@ struct Summary {
 
 // The nearest-rank percentile of values in ascending order; 0 if there are none.
 [[nodiscard]] std::uint64_t percentile(const std::vector<std::uint64_t>& ascending, double percent);
+
+// The part of the run in which each task of each step falls; the same on every rank.
+[[nodiscard]] std::vector<When> whens_of_tasks(const RunOptions& options, const Schedule& schedule);
+// How many tasks of the steps, at most `all`, every rank has finished.
+[[nodiscard]] std::size_t tasks_finished_by_all(const std::vector<RankResult>& results,
+                                                std::size_t all);
 
 // Bytes that each rank must send per byte of the collective, as nccl-tests' PERFORMANCE.md defines
 // bus bandwidth.

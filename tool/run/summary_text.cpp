@@ -228,6 +228,7 @@ std::string to_text(const Summary& summary, const RunOptions& options) {
   if (!summary.times.empty()) {
     text += times_text(summary, windows) + operations_text(summary, windows) + "\n";
   }
+  if (!summary.microbenchmark.empty()) text += to_text(summary.microbenchmark, windows) + "\n";
   text += stalls_text(summary, windows);
   for (const std::string& recovery : summary.recoveries) text += recovery + "\n";
   text += packets_text(summary);
@@ -287,6 +288,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
             {"threads", options.threads},
             {"faults", options.lasting_faults}}},
           {"collectives", times_json(summary)},
+          {"single_collectives", to_json(summary.microbenchmark)},
           {"operations", operations_json(summary)},
           {"longest_stall", stalls_json(summary)},
           {"counters", summary.counters},

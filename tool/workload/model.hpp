@@ -7,8 +7,8 @@
 //
 // The bytes of a phase, per rank, before `--scale`:
 //   `all_reduce`, `reduce`, `broadcast`   the tensor;
-//   `all_gather`                          the gathered result;
-//   `reduce_scatter`                      the input;
+//   `all_gather`, `gather`                the gathered result;
+//   `reduce_scatter`, `scatter`           the input that is divided;
 //   `all_to_all`, `dispatch`, `combine`   all that one rank sends;
 //   `put`, `get`                          all that one rank writes, or reads;
 //   `atomics`                             8 for each operation of a rank;
@@ -24,7 +24,11 @@
 #include <string_view>
 #include <vector>
 
+#include "hawser/collectives.hpp"
+
 namespace hawser::tool {
+
+using coll::DataType;
 
 enum class Operation : std::uint8_t {
   all_reduce,
@@ -33,6 +37,8 @@ enum class Operation : std::uint8_t {
   all_to_all,
   broadcast,  // from the first rank of the group
   reduce,     // to the first rank of the group
+  gather,     // to the first rank of the group
+  scatter,    // from the first rank of the group
   barrier,
   shift_next,  // every rank sends to the next of its group; the ends have no neighbour beyond
   shift_prev,
@@ -47,6 +53,24 @@ enum class Operation : std::uint8_t {
   return operation >= Operation::put;
 }
 
+[[nodiscard]] constexpr bool reduces(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::reduce;
+}
+// Whether the group divides the buffer among its members, so that its size is a multiple of theirs.
+[[nodiscard]] constexpr bool is_divided(Operation operation) {
+  switch (operation) {
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+    case Operation::all_to_all:
+    case Operation::gather:
+    case Operation::scatter:
+    case Operation::put:
+    case Operation::get: return true;
+    default: return false;
+  }
+}
+
 enum class GroupKind : std::uint8_t {
   world,          // all ranks
   tensor,         // tensor parallel: neighbours, as inside a host
@@ -59,8 +83,6 @@ enum class GroupKind : std::uint8_t {
 };
 inline constexpr std::size_t kGroupKinds = 8;
 
-enum class DataType : std::uint8_t { f32, bf16 };
-
 // How the bytes of an all_to_all are split among the ranks of a group.
 enum class Split : std::uint8_t {
   even,
@@ -68,11 +90,19 @@ enum class Split : std::uint8_t {
   from_expert,  // the answers to a by_expert phase of the same `pair`: its transpose
 };
 
+// Where the result of a collective goes.
+enum class Place : std::uint8_t {
+  as_usual,  // all_to_all and shift_*: to another buffer; all others: in place
+  in_place,
+  out_of_place,
+};
+
 struct Phase {
   Operation operation = Operation::all_reduce;
   GroupKind group = GroupKind::world;
   DataType type = DataType::f32;
   Split split = Split::even;
+  Place place = Place::as_usual;
   std::uint32_t pair = 0;  // by_expert and from_expert phases of one pair have one split, and so
                            // have dispatch and combine
   std::uint64_t bytes = 0;
@@ -101,9 +131,7 @@ struct Workload {
   std::vector<std::string> warnings;  // where the file may have meant something else
 };
 
-[[nodiscard]] constexpr std::uint64_t bytes_of(DataType type) {
-  return type == DataType::f32 ? 4 : 2;
-}
+[[nodiscard]] constexpr std::uint64_t bytes_of(DataType type) { return coll::size_of(type); }
 
 [[nodiscard]] constexpr std::string_view to_string(Operation operation) {
   switch (operation) {
@@ -113,6 +141,8 @@ struct Workload {
     case Operation::all_to_all: return "all_to_all";
     case Operation::broadcast: return "broadcast";
     case Operation::reduce: return "reduce";
+    case Operation::gather: return "gather";
+    case Operation::scatter: return "scatter";
     case Operation::barrier: return "barrier";
     case Operation::shift_next: return "shift_next";
     case Operation::shift_prev: return "shift_prev";
