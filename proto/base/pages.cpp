@@ -18,6 +18,7 @@
 #include <sanitizer/lsan_interface.h>
 
 #include <array>
+#include <limits>
 #include <mutex>
 #include <utility>
 #endif
@@ -41,6 +42,7 @@ constexpr std::size_t kPage = 4096;
 
 // Mapped bytes: a page that nobody may touch on each side, and the rest of the last page.
 std::size_t mapped_for(std::size_t bytes) {
+  if (bytes > std::numeric_limits<std::size_t>::max() - 3 * kPage) throw std::bad_alloc();
   return (bytes + kPage - 1) / kPage * kPage + 2 * kPage;
 }
 
@@ -48,8 +50,11 @@ std::size_t mapped_for(std::size_t bytes) {
 class Quarantine {
  public:
   void add(std::byte* begin, std::size_t bytes) {
-    constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    (void)::mmap(begin, bytes, PROT_NONE, kFlags, -1, 0);
+    (void)::madvise(begin, bytes, MADV_DONTNEED);
+    if (::mprotect(begin, bytes, PROT_NONE) != 0) {
+      ::munmap(begin, bytes);
+      return;
+    }
     const std::lock_guard lock(mutex_);
     const auto [old, old_bytes] = std::exchange(blocks_[next_], {begin, bytes});
     next_ = (next_ + 1) % blocks_.size();

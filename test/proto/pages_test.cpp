@@ -7,9 +7,18 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <limits>
+#include <new>
 #include <span>
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAWSER_WATCHED_PAGES
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define HAWSER_WATCHED_PAGES
+#endif
+#ifdef HAWSER_WATCHED_PAGES
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -39,7 +48,13 @@ TEST_CASE("pages: are zeros up to the last byte, and gone when they are given ba
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+TEST_CASE("pages: more than there is throws") {
+  for (const std::size_t less : {0, 100, 4096, 3 * 4096}) {
+    CHECK_THROWS_AS(take_pages(std::numeric_limits<std::size_t>::max() - less), std::bad_alloc);
+  }
+}
+
+#ifdef HAWSER_WATCHED_PAGES
 TEST_CASE("pages: the address sanitizer watches the bytes before and behind") {
   for (const std::size_t bytes : {kLeastPages, kLeastPages + 1, kLeastPages + 4095}) {
     INFO(bytes);

@@ -24,7 +24,7 @@ TEST_CASE("microbenchmark: sizes") {
   CHECK(parse_sizes("1:1024G:1099511627776") == Sizes{1, std::uint64_t{1} << 40});
   for (const char* const wrong :
        {"", "0", "8:4", "8:", ":8", "8:64:1", "8:64:0", "8:64:4:4", "-8", "8T", "K", "1025G", "8 ",
-        "99999999999999999999", "17592186044416M", "8:64:x"}) {
+        "99999999999999999999", "17592186044416M", "17179869185G", "8:64:x"}) {
     INFO(wrong);
     CHECK_THROWS_WITH(parse_sizes(wrong), Contains("expected FROM[:TO[:FACTOR]]"));
   }
@@ -64,8 +64,19 @@ TEST_CASE("microbenchmark: each size, type and place has its iterations in a row
                       "all_reduce of 32 bytes, f32", "all_reduce of 32 bytes, f32, in place",
                       "all_reduce of 8 bytes, u8", "all_reduce of 8 bytes, u8, in place",
                       "all_reduce of 32 bytes, u8", "all_reduce of 32 bytes, u8, in place",
-                      "broadcast of 8 bytes, u8, in place", "broadcast of 32 bytes, u8, in place",
-                      "barrier of 0 bytes, u8, in place"});
+                      "broadcast of 8 bytes, in place", "broadcast of 32 bytes, in place",
+                      "barrier"});
+}
+
+TEST_CASE("microbenchmark: more rows and iterations than a rank can list are refused") {
+  Microbenchmark benchmark = benchmark_of("all", "1:1024G:2", "all");
+  CHECK(microbenchmark_workload(benchmark, 2).step.size() > 8000);
+  benchmark.iterations = 1'000'000;
+  CHECK_THROWS_WITH(microbenchmark_workload(benchmark, 2),
+                    Contains("at most 1048576 are possible; fewer --iterations would fit"));
+  benchmark = benchmark_of("broadcast", "8", "f32");
+  benchmark.iterations = 1'000'000;
+  CHECK(microbenchmark_workload(benchmark, 2).step.size() == benchmark.tasks_of_row());
 }
 
 TEST_CASE("microbenchmark: sizes that round to the same are one") {
@@ -95,7 +106,17 @@ struct Run {
       for (std::size_t i = 0; i < schedule.step.size(); ++i) {
         result.task_ns.push_back(i % 3 == 0 ? 1'000'000'000 : (i % 3 + 2 * rank) * 10'000);
       }
+      result.verified_times = result.task_ns.size();
       results.push_back(result);
+    }
+  }
+  void repeat(int steps) {
+    for (RankResult& result : results) {
+      const std::vector<std::uint64_t> step = result.task_ns;
+      for (int more = 1; more < steps; ++more) {
+        result.task_ns.insert(result.task_ns.end(), step.begin(), step.end());
+      }
+      result.verified_times = result.task_ns.size();
     }
   }
   [[nodiscard]] std::vector<MicrobenchmarkRow> rows() const {
@@ -132,12 +153,35 @@ TEST_CASE("microbenchmark: what is wrong counts in its row, the warmup too") {
   const auto rows = run.rows();
   CHECK(rows[0].out_of_place->wrong == 17);
   CHECK(rows[0].in_place->wrong == 100);
-  CHECK(rows[1].in_place->wrong == 0);
+  CHECK_FALSE(rows[1].in_place->wrong);  // a barrier has no bytes
   const std::string text = to_text(rows, false);
   CHECK_THAT(text, Contains("25.0   0.040   0.040     17       25.0   0.040   0.040    100\n"));
   const nlohmann::json json = to_json(rows);
   CHECK(json[0]["out_of_place"]["wrong"] == 17);
   CHECK(json[1]["out_of_place"].is_null());
+}
+
+TEST_CASE("microbenchmark: what is wrong in a later step counts there") {
+  Run run;
+  run.options.steps = 3;
+  run.options.timed_faults = {parse_nic_fault(TimedFault::Kind::kill_nic, "--kill-nic", "0.1@1/3")};
+  run.repeat(3);
+  const std::uint64_t step = run.schedule.step.size();
+  run.results[0].wrong_of_task = {{1, 3}, {step + 2, 4}, {2 * step + 1, 10}};
+  const auto rows = run.rows();
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].when == When::before);
+  CHECK(rows[0].out_of_place->wrong == 3);
+  CHECK(rows[1].when == When::during);
+  CHECK(rows[1].out_of_place->wrong == 14);
+}
+
+TEST_CASE("microbenchmark: what a rank did before its restart has no part in the mean") {
+  Run run;
+  for (std::uint64_t& time : run.results[0].task_ns) time = 0;
+  const auto rows = run.rows();
+  CHECK(rows[0].out_of_place->n == 2);
+  CHECK(rows[0].out_of_place->mean_ns == Approx(35'000));
 }
 
 TEST_CASE("microbenchmark: rows before, during and after the faults") {
@@ -146,12 +190,7 @@ TEST_CASE("microbenchmark: rows before, during and after the faults") {
   run.options.timed_faults = {
       parse_nic_fault(TimedFault::Kind::kill_nic, "--kill-nic", "0.1@1/3"),
       parse_nic_fault(TimedFault::Kind::revive_nic, "--revive-nic", "0.1@2/3")};
-  for (RankResult& result : run.results) {
-    const std::vector<std::uint64_t> step = result.task_ns;
-    for (int more = 0; more < 2; ++more) {
-      result.task_ns.insert(result.task_ns.end(), step.begin(), step.end());
-    }
-  }
+  run.repeat(3);
   const auto rows = run.rows();
   REQUIRE(rows.size() == 6);
   std::vector<When> whens;
@@ -173,6 +212,24 @@ TEST_CASE("microbenchmark: of a run that is not complete, what all ranks have fi
   CHECK_FALSE(rows[0].in_place);
   run.results[1].task_ns.clear();
   CHECK(run.rows().empty());
+}
+
+TEST_CASE("microbenchmark: what was not checked has no count of what is wrong") {
+  Run run;
+  run.results[1].verified_times = 4;
+  const auto rows = run.rows();
+  CHECK(rows[0].out_of_place->wrong == 0);
+  CHECK_FALSE(rows[0].in_place->wrong);
+  CHECK_THAT(to_text(rows, false),
+             Contains("25.0   0.040   0.040      0       25.0   0.040   0.040      -\n"));
+  CHECK(to_json(rows)[0]["in_place"]["wrong"].is_null());
+}
+
+TEST_CASE("microbenchmark: a part of the run with the warmup alone has no times") {
+  Run run;
+  run.options.microbenchmark->warmup = 3;
+  run.options.microbenchmark->iterations = 0;
+  CHECK_THAT(to_text(run.rows(), false), Contains("          -       -       -      0"));
 }
 
 }  // namespace

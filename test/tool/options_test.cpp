@@ -110,6 +110,9 @@ TEST_CASE("options: more memory than there is is refused with what would fit") {
   // The scale is one that both allow.
   CHECK_THROWS_WITH(check_memory(options, schedule, 2, {600'000'000, 1'200'000'000}),
                     Contains("leave it 1.20 GB; raise them, or --scale 5 would fit"));
+  const RunOptions single = parse("--ranks 2 --collective broadcast --sizes 1G");
+  CHECK_THROWS_WITH(check_memory(single, schedule, 2, {1'500'000'000, kUnknownMemory}),
+                    Contains("are available; --sizes up to 536870912 bytes would fit"));
 }
 
 TEST_CASE("options: single collectives stand for a workload, and run once") {
@@ -122,11 +125,13 @@ TEST_CASE("options: single collectives stand for a workload, and run once") {
   CHECK(workload_of(usual).step.size() == 11 * 2 * 25);
   CHECK(usual.name_of_workload() == "all_reduce of 8 to 8388608 bytes");
 
-  const RunOptions given = parse(
-      "--collective gather --sizes 1K --types all --iterations 3 --warmup 0 --steps 4 --scale 2");
+  const RunOptions given =
+      parse("--collective gather --sizes 1K --types all --iterations 3 --warmup 0 --steps 4");
   CHECK(given.steps == 4);
   CHECK(workload_of(given).step.size() == 2 * 3);
   CHECK_THROWS_AS(parse("--collective all --workload gpt2"), CLI::ParseError);
+  CHECK_THROWS_AS(parse("--collective all --scale 2"), CLI::ParseError);
+  CHECK_THROWS_AS(parse("--collective ,"), InputError);
   CHECK_THROWS_AS(parse("--sizes 8"), CLI::ParseError);
   CHECK_THROWS_AS(parse("--collective all --iterations 0"), CLI::ParseError);
   CHECK_THROWS_AS(parse("--collective put"), InputError);

@@ -2,6 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
 
 #include "tool/check/pattern.hpp"
 
@@ -56,6 +59,22 @@ void put(DataType type, std::vector<std::byte>& buffer, std::size_t i, double va
   std::memcpy(buffer.data() + i * bytes_of(type), &bits, bytes_of(type));
 }
 
+// Adds in whole numbers, or rounds to the type.
+void add(DataType type, std::vector<std::byte>& sum, const std::vector<std::byte>& input,
+         std::size_t i, std::uint64_t factor) {
+  if (format_of(type).exponent != 0) {
+    const double x = static_cast<double>(factor) * element(type, input, i);
+    return put(type, sum, i, element(type, sum, i) + x);
+  }
+  const std::size_t bytes = bytes_of(type);
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+  std::memcpy(&a, sum.data() + i * bytes, bytes);
+  std::memcpy(&b, input.data() + i * bytes, bytes);
+  a += factor * b;
+  std::memcpy(sum.data() + i * bytes, &a, bytes);
+}
+
 // Sums the inputs of `ranks` with plain loops, rounding each partial sum to the type (and checking
 // that it is exact).
 std::vector<std::byte> naive_sum(DataType type, const PatternKey& key, std::uint32_t ranks,
@@ -70,9 +89,7 @@ std::vector<std::byte> naive_sum(DataType type, const PatternKey& key, std::uint
     std::vector<std::byte> input(bytes);
     pattern.fill(key, rank, first, input);
     for (std::size_t i = 0; i < count; ++i) {
-      const double x = element(type, input, i);
-      const double factor = rank == doubled ? 2 : 1;
-      put(type, sum, i, element(type, sum, i) + factor * x);
+      add(type, sum, input, i, rank == doubled ? 2 : 1);
     }
   }
   return sum;
@@ -109,6 +126,61 @@ TEST_CASE("pattern: each rank has a summand for some element, and some element t
       // With two values of c, ranks in a row may agree in one block of the dense pattern.
       if (type == DataType::f8e4m3 || type == DataType::f8e5m2) CHECK(input != before);
       before = input;
+    }
+  }
+}
+
+// A floating-point sum of integers wraps as they do.
+template <typename Wide, typename Narrow>
+Wide to_wide(Narrow sum) {
+  if constexpr (std::is_integral_v<Wide> && std::is_floating_point_v<Narrow>) {
+    return static_cast<Wide>(std::fmod(sum, std::ldexp(Narrow{1}, 8 * sizeof(Wide))));
+  } else {
+    return static_cast<Wide>(sum);
+  }
+}
+
+template <typename Narrow, typename Wide>
+std::vector<std::byte> sum_in(DataType type, std::uint32_t ranks, std::size_t count) {
+  std::vector<Narrow> sum(count);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    std::vector<Wide> input(count);
+    SumPattern(type, ranks).fill(kKey, rank, 0, std::as_writable_bytes(std::span(input)));
+    for (std::size_t i = 0; i < count; ++i) sum[i] += static_cast<Narrow>(input[i]);
+  }
+  std::vector<Wide> result;
+  for (const Narrow one : sum) result.push_back(to_wide<Wide>(one));
+  std::vector<std::byte> out(count * sizeof(Wide));
+  std::memcpy(out.data(), result.data(), out.size());
+  return out;
+}
+
+TEST_CASE("pattern: sums in a type that is too narrow are wrong, nearly all of them") {
+  constexpr std::size_t kCount = 1000;
+  const auto wrong = [](DataType type, const std::vector<std::byte>& sum) {
+    const auto mismatch = SumPattern(type, 4).verify(kKey, 0, sum);
+    return mismatch ? mismatch->wrong : 0;
+  };
+  CHECK(wrong(DataType::f64, sum_in<double, double>(DataType::f64, 4, kCount)) == 0);
+  CHECK(wrong(DataType::f64, sum_in<float, double>(DataType::f64, 4, kCount)) > 900);
+  CHECK(wrong(DataType::i64, sum_in<std::uint64_t, std::uint64_t>(DataType::i64, 4, kCount)) == 0);
+  CHECK(wrong(DataType::i64, sum_in<std::uint32_t, std::uint64_t>(DataType::i64, 4, kCount)) > 900);
+  CHECK(wrong(DataType::i64, sum_in<double, std::uint64_t>(DataType::i64, 4, kCount)) > 900);
+  CHECK(wrong(DataType::i32, sum_in<std::uint32_t, std::uint32_t>(DataType::i32, 4, kCount)) == 0);
+  CHECK(wrong(DataType::i32, sum_in<float, std::uint32_t>(DataType::i32, 4, kCount)) > 900);
+}
+
+TEST_CASE("pattern: each rank has its turn, even if buffers have one element") {
+  for (const DataType type : {DataType::f8e4m3, DataType::f8e5m2}) {
+    constexpr std::uint32_t kRanks = 8;
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+      int found = 0;
+      for (std::uint32_t call = 0; call < 100; ++call) {
+        const auto sum = naive_sum(type, {5, 0, call, 0}, kRanks, 0, 1, ~0u, rank);
+        found += SumPattern(type, kRanks).verify({5, 0, call, 0}, 0, sum) ? 1 : 0;
+      }
+      INFO("rank " << rank << " of " << coll::to_string(type));
+      CHECK(found > 10);
     }
   }
 }
@@ -214,8 +286,8 @@ TEST_CASE("pattern: findings add up, the first stays first") {
   std::optional<Mismatch> all;
   merge(all, std::nullopt);
   CHECK_FALSE(all);
-  merge(all, Mismatch{3, 10, 1, 2});
-  merge(all, Mismatch{4, 99, 1, 2});
+  merge(all, Mismatch{3, 10, "1", "2"});
+  merge(all, Mismatch{4, 99, "1", "2"});
   REQUIRE(all);
   CHECK(all->wrong == 7);
   CHECK(all->first == 10);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <catch2/catch.hpp>
 
+#include "tool/check/task_buffers.hpp"
 #include "tool/error.hpp"
 #include "tool/run/schedule.hpp"
 #include "tool/workload/builtin.hpp"
@@ -73,6 +74,11 @@ TEST_CASE("schedule: batches keep the order and the budget") {
     CHECK(next == schedule.step.size());
   }
   CHECK(make_batches(schedule.step, schedule.layout, 1'000'000'000).size() == 1);
+  // The guards of small buffers take more than the buffers.
+  for (const Task& task : schedule.step) {
+    CHECK(TaskBuffers::footprint(task, schedule.layout) <=
+          buffer_bytes(task, schedule.layout) + kGuardsOfTask);
+  }
   CHECK(largest_buffer_bytes(schedule) == 176'446'464);
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/check/pattern.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
 
 namespace hawser::tool {
 namespace {
@@ -99,6 +102,12 @@ constexpr bool is_integer(DataType type) {
          type == DataType::u8;
 }
 
+// Wide types hold the whole numbers times these, so that all bits of the type take part. Integers
+// wrap. A double holds the product exactly: 2^24 times as much is below 2^53.
+constexpr std::uint32_t kWide32 = 0x9e3779b1u;
+constexpr std::uint64_t kWide64 = 0x9e3779b97f4a7c15u;
+constexpr double kWideDouble = (1 << 29) - 3;
+
 using Wholes = SumPattern::Wholes;
 
 template <typename Element, typename Convert>
@@ -113,15 +122,22 @@ void write(DataType type, const Wholes& wholes, std::uint32_t n, std::byte* out)
   const auto same = [](std::uint32_t whole) { return whole; };
   switch (type) {
     case DataType::f32: return write_as<std::uint32_t>(wholes, n, out, f32_bits);
-    case DataType::f64: return write_as<double>(wholes, n, out, same);
+    case DataType::f64:
+      return write_as<double>(wholes, n, out, [](std::uint32_t whole) {
+        return static_cast<double>(static_cast<std::int32_t>(whole)) * kWideDouble;
+      });
     case DataType::f16:
       return write_as<std::uint16_t>(
           wholes, n, out, [](std::uint32_t whole) { return small_float_bits(kF16, whole); });
     case DataType::bf16:
       return write_as<std::uint16_t>(wholes, n, out,
                                      [](std::uint32_t whole) { return f32_bits(whole) >> 16; });
-    case DataType::i32: return write_as<std::uint32_t>(wholes, n, out, same);
-    case DataType::i64: return write_as<std::uint64_t>(wholes, n, out, same);
+    case DataType::i32:
+      return write_as<std::uint32_t>(wholes, n, out,
+                                     [](std::uint32_t whole) { return whole * kWide32; });
+    case DataType::i64:
+      return write_as<std::uint64_t>(wholes, n, out,
+                                     [](std::uint32_t whole) { return whole * kWide64; });
     case DataType::i8:
     case DataType::u8: return write_as<std::uint8_t>(wholes, n, out, same);
     case DataType::f8e4m3:
@@ -168,22 +184,25 @@ Element element_at(const std::byte* at) {
   return element;
 }
 
-double element_value(DataType type, const std::byte* at) {
+std::string element_text(DataType type, const std::byte* at) {
   switch (type) {
-    case DataType::f32: return static_cast<double>(element_at<float>(at));
-    case DataType::f64: return element_at<double>(at);
-    case DataType::f16: return small_float_value(kF16, element_at<std::uint16_t>(at));
+    case DataType::f32: return fmt::to_string(element_at<float>(at));
+    case DataType::f64: return fmt::to_string(element_at<double>(at));
+    case DataType::f16:
+      return fmt::to_string(small_float_value(kF16, element_at<std::uint16_t>(at)));
     case DataType::bf16:
-      return static_cast<double>(
+      return fmt::to_string(
           std::bit_cast<float>(std::uint32_t{element_at<std::uint16_t>(at)} << 16));
-    case DataType::i32: return element_at<std::int32_t>(at);
-    case DataType::i64: return static_cast<double>(element_at<std::int64_t>(at));
-    case DataType::i8: return element_at<std::int8_t>(at);
-    case DataType::u8: return element_at<std::uint8_t>(at);
-    case DataType::f8e4m3: return small_float_value(kE4M3, element_at<std::uint8_t>(at));
-    case DataType::f8e5m2: return small_float_value(kE5M2, element_at<std::uint8_t>(at));
+    case DataType::i32: return fmt::to_string(element_at<std::int32_t>(at));
+    case DataType::i64: return fmt::to_string(element_at<std::int64_t>(at));
+    case DataType::i8: return fmt::to_string(int{element_at<std::int8_t>(at)});
+    case DataType::u8: return fmt::to_string(unsigned{element_at<std::uint8_t>(at)});
+    case DataType::f8e4m3:
+      return fmt::to_string(small_float_value(kE4M3, element_at<std::uint8_t>(at)));
+    case DataType::f8e5m2:
+      return fmt::to_string(small_float_value(kE5M2, element_at<std::uint8_t>(at)));
   }
-  return 0;
+  return "?";
 }
 
 // Elements of `bytes` bytes each that differ between two blocks.
@@ -236,7 +255,7 @@ void SumPattern::put_filled(const PatternKey& key, std::uint32_t rank, std::uint
   BlockValues{static_cast<std::uint32_t>(combine(hash, block)), 1 + c, 1, shift}.put(begin, n,
                                                                                      wholes);
   if (in_turn_ == 0) return;
-  const std::uint64_t turn = rank + block * kBlock + begin;
+  const std::uint64_t turn = hash % ranks_ + rank + block * kBlock + begin;
   for (std::uint32_t i = 0; i < n; ++i) {
     if ((turn + i) % ranks_ >= in_turn_) wholes[i] = 0;
   }
@@ -279,7 +298,7 @@ std::optional<Mismatch> SumPattern::compare_with(std::uint64_t first,
                write(type_, wholes, n, expected.data());
                merge(mismatch,
                      compare(expected.data(), found.data() + done * bytes, n, bytes, first + done,
-                             [&](const std::byte* at) { return element_value(type_, at); }));
+                             [&](const std::byte* at) { return element_text(type_, at); }));
              });
   return mismatch;
 }
@@ -329,7 +348,7 @@ std::optional<Mismatch> verify_bytes(const PatternKey& key, std::uint32_t sender
     write_words(hash, at / kBytes, words.data());
     merge(mismatch, compare(words.data() + begin, result.data() + done,
                             static_cast<std::uint32_t>(n), 1, at, [](const std::byte* b) {
-                              return static_cast<double>(std::to_integer<unsigned>(*b));
+                              return fmt::to_string(std::to_integer<unsigned>(*b));
                             }));
     done += n;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tool/check/word_history.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -118,8 +120,8 @@ std::optional<Mismatch> verify_words(const PatternKey& key, std::uint32_t target
   for (std::size_t word = 0; word < words.size(); ++word) {
     const std::uint64_t wrong = histories[word].contradictions(words[word]);
     if (wrong == 0) continue;
-    merge(mismatch, Mismatch{wrong, word, static_cast<double>(expected[word]),
-                             static_cast<double>(words[word])});
+    merge(mismatch,
+          Mismatch{wrong, word, fmt::to_string(expected[word]), fmt::to_string(words[word])});
   }
   return mismatch;
 }

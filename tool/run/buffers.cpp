@@ -30,8 +30,9 @@ BufferArena::BufferArena(std::size_t bytes) : bytes_(round_up(bytes)) {
   void* const memory =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    throw InputError(fmt::format("no memory for {} MB of buffers: {}; a larger --scale needs less",
-                                 bytes_ / 1'000'000, std::strerror(errno)));
+    throw InputError(fmt::format(
+        "no memory for {} MB of buffers: {}; a larger --scale, or smaller --sizes, need less",
+        bytes_ / 1'000'000, std::strerror(errno)));
   }
   memory_ = static_cast<std::byte*>(memory);
   (void)::madvise(memory_, bytes_, MADV_HUGEPAGE);  // fewer page faults where the kernel can

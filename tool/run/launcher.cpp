@@ -36,6 +36,8 @@ constexpr std::uint64_t kRankBytes = 96'000'000;
 // The memory for the time of a collective: in the rank's list, while that grows, and in the lines
 // that carry it.
 constexpr std::uint64_t kTimeBytes = 32;
+// A collective of the step, with its names, before and after its sizes are rounded.
+constexpr std::uint64_t kTaskBytes = 2 * (sizeof(Task) + 64);
 
 // Ctrl-C and the ends of children arrive as readable events while this lives. A signal that is
 // ignored (nohup) stays out: the kernel would keep a blocked one all the same.
@@ -138,7 +140,8 @@ void check_length(const RunOptions& options, const Schedule& schedule) {
 void check_memory(const RunOptions& options, const Schedule& schedule, std::uint32_t local_ranks,
                   const MemoryRoom& room) {
   const std::uint64_t buffers = largest_buffer_bytes(schedule);
-  const std::uint64_t times = kTimeBytes * schedule.step.size() * options.steps;
+  const std::uint64_t times =
+      (kTimeBytes * options.steps + kTaskBytes) * std::uint64_t{schedule.step.size()};
   const Share of_host{kRankBytes + times, room.host_bytes / local_ranks};
   const Share of_process{reserved_bytes(options, schedule) + times, room.process_bytes};
   const auto by_host = of_host.divisor(buffers);
@@ -146,7 +149,10 @@ void check_memory(const RunOptions& options, const Schedule& schedule, std::uint
   if (by_host && *by_host <= 1 && by_process && *by_process <= 1) return;
   std::string advice;
   if (by_host && by_process) {
-    advice = fmt::format("--scale {} would fit", options.scale * std::max(*by_host, *by_process));
+    const std::uint64_t divisor = options.scale * std::max(*by_host, *by_process);
+    advice = options.microbenchmark ? fmt::format("--sizes up to {} bytes would fit",
+                                                  options.microbenchmark->sizes.back() / divisor)
+                                    : fmt::format("--scale {} would fit", divisor);
   }
   if (!by_process || *by_process > 1) {
     throw InputError(fmt::format(

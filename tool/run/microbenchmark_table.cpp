@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -18,36 +19,48 @@ namespace {
 struct Iterations {
   std::vector<std::uint64_t> longest_ns;  // of all ranks
   double total_ns = 0;                    // of all ranks, added up
+  std::uint64_t times = 0;                // of all ranks
   std::uint64_t wrong = 0;
+  bool is_verified = true;
 };
 
 // By the first task of the iterations, so in the order of the schedule.
 using Parts = std::map<std::pair<std::size_t, When>, Iterations>;
 
-std::uint64_t wrong_of(const Task& task, const std::vector<RankResult>& results) {
+std::uint64_t wrong_of(std::size_t task, const std::vector<RankResult>& results) {
   std::uint64_t wrong = 0;
   for (const RankResult& result : results) {
-    const auto found = result.wrong_of_task.find(task.index);
+    const auto found = result.wrong_of_task.find(task);
     if (found != result.wrong_of_task.end()) wrong += found->second;
   }
   return wrong;
+}
+
+std::uint64_t verified_by_all(const std::vector<RankResult>& results) {
+  std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
+  for (const RankResult& result : results) all = std::min(all, result.verified_times);
+  return all;
 }
 
 Parts parts_of(const RunOptions& options, const Schedule& schedule,
                const std::vector<RankResult>& results) {
   const std::vector<When> whens = whens_of_tasks(options, schedule);
   const std::uint64_t of_row = options.microbenchmark->tasks_of_row();
+  const std::uint64_t verified = verified_by_all(results);
   Parts parts;
   for (std::size_t i = 0; i < tasks_finished_by_all(results, whens.size()); ++i) {
     const std::size_t task = i % schedule.step.size();
     const std::size_t iteration = task % of_row;
     Iterations& part = parts[{task - iteration, whens[i]}];
-    if (i < schedule.step.size()) part.wrong += wrong_of(schedule.step[task], results);
+    part.wrong += wrong_of(i, results);
+    part.is_verified = part.is_verified && i < verified;
     if (iteration < options.microbenchmark->warmup) continue;
     std::uint64_t longest = 0;
     for (const RankResult& result : results) {
       longest = std::max(longest, result.task_ns[i]);
+      // A restarted rank has no time of what its former process did.
       part.total_ns += static_cast<double>(result.task_ns[i]);
+      part.times += result.task_ns[i] > 0 ? 1 : 0;
     }
     part.longest_ns.push_back(longest);
   }
@@ -59,8 +72,9 @@ MicrobenchmarkFigures figures_of(Iterations part, const Task& task, std::uint32_
   MicrobenchmarkFigures figures;
   figures.n = part.longest_ns.size();
   figures.wrong = part.wrong;
-  if (figures.n == 0) return figures;
-  figures.mean_ns = part.total_ns / static_cast<double>(figures.n) / ranks;
+  if (!part.is_verified || task.operation == Operation::barrier) figures.wrong.reset();
+  if (part.times == 0) return figures;
+  figures.mean_ns = part.total_ns / static_cast<double>(part.times);
   figures.p50_ns = percentile(part.longest_ns, 50);
   figures.p99_ns = percentile(part.longest_ns, 99);
   figures.longest_ns = part.longest_ns.back();
@@ -74,10 +88,12 @@ std::string_view type_text(const MicrobenchmarkRow& row) {
 }
 
 std::string figures_text(const std::optional<MicrobenchmarkFigures>& figures) {
-  if (!figures) return fmt::format("{:>11}{:>8}{:>8}{:>7}", "-", "-", "-", "-");
+  const std::string wrong = figures && figures->wrong ? std::to_string(*figures->wrong) : "-";
+  if (!figures || figures->n == 0) {
+    return fmt::format("{:>11}{:>8}{:>8}{:>7}", "-", "-", "-", wrong);
+  }
   return fmt::format("{:>11.1f}{:>8.3f}{:>8.3f}{:>7}", figures->mean_ns / 1e3,
-                     figures->algorithm_bytes_per_s / 1e9, figures->bus_bytes_per_s / 1e9,
-                     figures->wrong);
+                     figures->algorithm_bytes_per_s / 1e9, figures->bus_bytes_per_s / 1e9, wrong);
 }
 
 nlohmann::json figures_json(const std::optional<MicrobenchmarkFigures>& figures) {
@@ -89,7 +105,7 @@ nlohmann::json figures_json(const std::optional<MicrobenchmarkFigures>& figures)
           {"longest_ns", figures->longest_ns},
           {"algorithm_bytes_per_s", figures->algorithm_bytes_per_s},
           {"bus_bytes_per_s", figures->bus_bytes_per_s},
-          {"wrong", figures->wrong}};
+          {"wrong", figures->wrong ? nlohmann::json(*figures->wrong) : nlohmann::json()}};
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace hawser::tool {
 
 // The measured iterations of one collective, size, type and place.
 struct MicrobenchmarkFigures {
-  std::size_t n = 0;
+  std::size_t n = 0;  // 0: all fell into the warmup, and the other figures are 0
   // As nccl-tests: the mean of all iterations and ranks. The call of a rank that came early
   // includes its waiting for the others.
   double mean_ns = 0;
@@ -28,7 +28,9 @@ struct MicrobenchmarkFigures {
   std::uint64_t longest_ns = 0;
   double algorithm_bytes_per_s = 0;
   double bus_bytes_per_s = 0;
-  std::uint64_t wrong = 0;  // elements or bytes, of all ranks and of the warmup, too
+  // Elements, or bytes of what is only moved, of all ranks and of the warmup, too. None if there
+  // was nothing to check, or not all has been checked.
+  std::optional<std::uint64_t> wrong = 0;
 };
 
 struct MicrobenchmarkRow {

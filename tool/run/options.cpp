@@ -113,6 +113,7 @@ std::string RunOptions::name_of_workload() const {
   std::vector<std::string_view> names;
   std::ranges::transform(microbenchmark->collectives, std::back_inserter(names),
                          [](Operation operation) { return to_string(operation); });
+  if (names == std::vector{to_string(Operation::barrier)}) return "barrier";
   return fmt::format("{} of {} to {} bytes", fmt::join(names, ", "), microbenchmark->sizes.front(),
                      microbenchmark->sizes.back());
 }
@@ -148,8 +149,8 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   workload_ = app.add_option("--workload", o.workload, workload_help());
   steps_ = app.add_option("--steps", o.steps, "number of times to run the workload's step (6)")
                ->check(CLI::Range(1u, kMaxSteps));
-  app.add_option("--scale", o.scale, "divide all sizes by this (1)")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  scale_ = app.add_option("--scale", o.scale, "divide all sizes by this (1)")
+               ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   app.add_option("--seed", o.seed, "seed of contents, splits and faults (1)")->check(whole_number);
   app.add_option("--threads", o.threads, "engine threads of a rank; 0: progress is inline (0)")
       ->check(CLI::Range(0u, 64u));
@@ -174,15 +175,16 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
 
 void RunOptionParser::add_microbenchmark(CLI::App& app) {
   const std::string group = "Single collectives, instead of a workload";
-  CLI::Option* const collectives =
+  collective_ =
       app.add_option("--collective", collectives_,
                      "run these, with a table as of nccl-tests: all, or a list of all_reduce, "
                      "reduce_scatter, all_gather, all_to_all, broadcast, reduce, gather, scatter, "
                      "barrier; --steps is then 1 unless it is given")
           ->excludes(workload_)
+          ->excludes(scale_)
           ->group(group);
   const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->needs(collectives)->group(group);
+    return app.add_option(name, value, text)->needs(collective_)->group(group);
   };
   add("--sizes", sizes_,
       "FROM[:TO[:FACTOR]]: bytes of a rank, with K, M and G for 2^10, 2^20 and 2^30 (8:8M:4)");
@@ -299,7 +301,7 @@ void RunOptionParser::choose_verbs_ports() {
 }
 
 void RunOptionParser::finish_microbenchmark() {
-  if (collectives_.empty()) return;
+  if (collective_->count() == 0) return;
   microbenchmark_.collectives = parse_collectives(collectives_);
   microbenchmark_.sizes = parse_sizes(sizes_);
   microbenchmark_.types = parse_types(types_);

@@ -81,8 +81,10 @@ class RunOptionParser {
   CLI::Option* ranks_ = nullptr;
   CLI::Option* steps_ = nullptr;
   CLI::Option* workload_ = nullptr;
+  CLI::Option* scale_ = nullptr;
+  CLI::Option* collective_ = nullptr;
   Microbenchmark microbenchmark_;
-  std::string collectives_;  // empty: no microbenchmark
+  std::string collectives_;
   std::string sizes_ = "8:8M:4";
   std::string types_ = "f32";
   std::string nics_;  // a number or a list

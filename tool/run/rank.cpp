@@ -265,7 +265,8 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
   } catch (const Error& error) {
     fail(asked_to_end() != 0 ? ExitCode::interrupted : ExitCode::bad_input, error.what());
   } catch (const std::bad_alloc&) {
-    fail(ExitCode::bad_input, "no memory is left for this rank; a larger --scale needs less");
+    fail(ExitCode::bad_input,
+         "no memory is left for this rank; a larger --scale, or smaller --sizes, need less");
   } catch (const std::exception& error) {
     fail(ExitCode::wrong, error.what());
   }

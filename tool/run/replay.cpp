@@ -96,6 +96,7 @@ double Replay::cost(std::span<const Task> tasks) const {
 void Replay::begin_point(std::uint64_t point) {
   point_ = point;
   result_.task_ns.resize(point == 0 ? 0 : (point - 1) * schedule_.step.size());
+  result_.verified_times = result_.task_ns.size();
   const auto [mark, is_new] = marks_.try_emplace(
       point, Mark{result_.verified_bytes, result_.verified_tasks, result_.operations});
   result_.verified_bytes = mark->second.verified_bytes;
@@ -151,6 +152,7 @@ void Replay::run_batch(std::span<const Task> batch, std::uint32_t step, double b
   collectives_->barrier();
   const std::uint64_t answered = now_ns();
   verify(buffers, step);
+  result_.verified_times = result_.task_ns.size();
   result_.check_ns += filled - started + (now_ns() - answered);
 }
 
@@ -183,13 +185,13 @@ void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step)
         "step {}, {} ({})", step == kInitStep ? std::string("set-up") : std::to_string(step),
         task.task().stage, to_string(task.task().operation));
     if (const auto& found = verdict.mismatch) {
-      note_wrong(task.task(), found->wrong,
+      note_wrong(task.task(), step, found->wrong,
                  fmt::format("{}: {} wrong, the first at {}: {} instead of {}", place, found->wrong,
                              found->first, found->found, found->expected));
     }
     if (is_one_sided(task.task().operation)) {
       for (const std::string& text : collectives_->wrong_counters()) {
-        note_wrong(task.task(), 1, fmt::format("{}: {}", place, text));
+        note_wrong(task.task(), step, 1, fmt::format("{}: {}", place, text));
       }
     }
     collectives_->progress();
@@ -197,9 +199,13 @@ void Replay::verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step)
   result_.damaged_guard_bytes += arena_.damaged_guard_bytes();
 }
 
-void Replay::note_wrong(const Task& task, std::uint64_t elements, std::string text) {
+void Replay::note_wrong(const Task& task, std::uint32_t step, std::uint64_t elements,
+                        std::string text) {
   result_.wrong_elements += elements;
-  result_.wrong_of_task[task.index] += elements;
+  if (step != kInitStep) {
+    const std::uint64_t place = task.index - schedule_.init.size();
+    result_.wrong_of_task[step * schedule_.step.size() + place] += elements;
+  }
   if (result_.wrong.size() < kMismatchesTold) result_.wrong.push_back(std::move(text));
 }
 

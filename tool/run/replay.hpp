@@ -54,7 +54,7 @@ class Replay {
   void communicate(std::span<const Task> batch, const std::vector<TaskBuffers>& buffers,
                    std::uint32_t step, double begin, double end);
   void verify(const std::vector<TaskBuffers>& buffers, std::uint32_t step);
-  void note_wrong(const Task& task, std::uint64_t elements, std::string text);
+  void note_wrong(const Task& task, std::uint32_t step, std::uint64_t elements, std::string text);
   [[nodiscard]] double cost(std::span<const Task> tasks) const;
 
   const RunOptions& options_;

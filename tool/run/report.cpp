@@ -40,6 +40,7 @@ void visit_result(Result& result, Visit visit) {
   visit("rank", result.rank);
   visit("verified_bytes", result.verified_bytes);
   visit("verified_tasks", result.verified_tasks);
+  visit("verified_times", result.verified_times);
   visit("wrong_elements", result.wrong_elements);
   visit("damaged_guard_bytes", result.damaged_guard_bytes);
   visit("wrong", result.wrong);

@@ -78,10 +78,11 @@ struct RankResult {
   std::array<Stall, 3> stalls{};       // by When
   std::uint64_t verified_bytes = 0;
   std::uint64_t verified_tasks = 0;
+  std::uint64_t verified_times = 0;  // of task_ns: the results of these have been checked
   std::uint64_t wrong_elements = 0;
   std::uint64_t damaged_guard_bytes = 0;
   std::vector<std::string> wrong;                        // the first few mismatches, for people
-  std::map<std::uint32_t, std::uint64_t> wrong_of_task;  // wrong elements, by Task::index
+  std::map<std::uint64_t, std::uint64_t> wrong_of_task;  // wrong elements, by place in task_ns
   std::map<std::string, std::uint64_t> counters;
   std::map<std::string, std::uint64_t> drops;  // those above 0
   // Taken after the last barrier, when all should be quiet.

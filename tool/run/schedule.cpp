@@ -189,7 +189,7 @@ std::vector<std::span<const Task>> make_batches(std::span<const Task> tasks,
   std::size_t begin = 0;
   std::uint64_t filled = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const std::uint64_t bytes = buffer_bytes(tasks[i], layout);
+    const std::uint64_t bytes = buffer_bytes(tasks[i], layout) + kGuardsOfTask;
     const bool alone =
         is_one_sided(tasks[i].operation) || (i > begin && is_one_sided(tasks[i - 1].operation));
     if (i > begin && (alone || filled + bytes > budget)) {

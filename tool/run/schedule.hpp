@@ -79,8 +79,12 @@ struct Schedule {
 // About the payload bytes that a rank receives in a task: the measure of progress inside a step.
 [[nodiscard]] std::uint64_t expected_receive_bytes(const Task& task, const GroupLayout& layout);
 
-// Consecutive tasks whose buffers fit in `budget` together. A task larger than that stands alone,
-// and so does a one-sided task: its window is the first buffer of its batch at every rank.
+// The bytes of the guards around the buffers of one task, at most (tool/check/task_buffers.hpp).
+inline constexpr std::uint64_t kGuardsOfTask = 2048;
+
+// Consecutive tasks whose buffers, and the guards around them, fit in `budget` together. A task
+// larger than that stands alone, and so does a one-sided task: its window is the first buffer of
+// its batch at every rank.
 [[nodiscard]] std::vector<std::span<const Task>> make_batches(std::span<const Task> tasks,
                                                               const GroupLayout& layout,
                                                               std::uint64_t budget);

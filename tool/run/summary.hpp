@@ -90,7 +90,7 @@ struct Summary {
 [[nodiscard]] std::size_t tasks_finished_by_all(const std::vector<RankResult>& results,
                                                 std::size_t all);
 
-// Bytes that each rank must send per byte of the collective, as nccl-tests' PERFORMANCE.md defines
+// Bytes that each rank must send per byte of the collective, as nccl-tests define
 // bus bandwidth.
 [[nodiscard]] double bus_factor(Operation operation, std::uint32_t ranks);
 

@@ -184,6 +184,20 @@ nlohmann::json stalls_json(const Summary& summary) {
   return stalls;
 }
 
+nlohmann::json options_json(const std::optional<Microbenchmark>& benchmark) {
+  if (!benchmark) return nullptr;
+  const auto names = [](const auto& items) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto item : items) list.push_back(to_string(item));
+    return list;
+  };
+  return {{"collectives", names(benchmark->collectives)},
+          {"sizes", benchmark->sizes},
+          {"types", names(benchmark->types)},
+          {"iterations", benchmark->iterations},
+          {"warmup", benchmark->warmup}};
+}
+
 }  // namespace
 
 std::string counted(std::uint64_t n, std::string_view what) {
@@ -281,7 +295,8 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
           {"options",
            {{"ranks", options.ranks},
             {"nics", options.nics},
-            {"workload", options.workload},
+            {"workload", options.microbenchmark ? "" : options.workload},
+            {"single_collectives", options_json(options.microbenchmark)},
             {"steps", options.steps},
             {"scale", options.scale},
             {"seed", options.seed},

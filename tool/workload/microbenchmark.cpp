@@ -21,6 +21,8 @@ constexpr std::array kCollectives{
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 40;
 constexpr std::uint64_t kUsualFactor = 4;
+// Each is an entry in the memory of every rank.
+constexpr std::uint64_t kMaxTasks = std::uint64_t{1} << 20;
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -44,19 +46,19 @@ std::optional<std::uint64_t> bytes_from(std::string_view text) {
   const std::size_t suffix = text.empty() ? std::string_view::npos : kSuffixes.find(text.back());
   const bool has_suffix = suffix != std::string_view::npos;
   if (has_suffix) text.remove_suffix(1);
+  const std::size_t shift = has_suffix ? 10 * (suffix + 1) : 0;
   const std::optional<std::uint64_t> value = whole_number(text);
-  if (!value || *value > kMaxBytes) return std::nullopt;
-  const std::uint64_t bytes = has_suffix ? *value << (10 * (suffix + 1)) : *value;
-  return bytes >= 1 && bytes <= kMaxBytes ? std::optional(bytes) : std::nullopt;
+  if (!value || *value < 1 || *value > kMaxBytes >> shift) return std::nullopt;
+  return *value << shift;
 }
 
 // The items of a list of names, each once. `all` are those that the word all stands for.
 template <typename Item>
 std::vector<Item> parse_names(std::string_view option, std::string_view text,
                               const std::vector<Item>& all) {
-  if (text == "all") return all;
   std::vector<Item> items;
   for (const std::string_view name : split(text, ',')) {
+    if (name == "all") return all;
     const auto item = std::ranges::find_if(all, [&](Item one) { return to_string(one) == name; });
     if (item == all.end()) {
       std::string names;
@@ -87,6 +89,35 @@ std::vector<std::uint64_t> sizes_of(const Microbenchmark& benchmark, Operation o
     if (sizes.empty() || sizes.back() != bytes) sizes.push_back(bytes);
   }
   return sizes;
+}
+
+std::string name_of(const Phase& row) {
+  std::string name(to_string(row.operation));
+  if (row.operation != Operation::barrier) name += fmt::format(" of {} bytes", row.bytes);
+  if (reduces(row.operation)) name += fmt::format(", {}", to_string(row.type));
+  if (row.place == Place::in_place && row.operation != Operation::barrier) name += ", in place";
+  return name;
+}
+
+std::vector<Phase> rows_of(const Microbenchmark& benchmark, std::uint32_t ranks) {
+  std::vector<Phase> rows;
+  for (const Operation operation : benchmark.collectives) {
+    const std::vector<DataType> types =
+        reduces(operation) ? benchmark.types : std::vector<DataType>{DataType::u8};
+    for (const DataType type : types) {
+      for (const std::uint64_t bytes : sizes_of(benchmark, operation, type, ranks)) {
+        for (const Place place : places_of(operation)) {
+          Phase& row = rows.emplace_back();
+          row.operation = operation;
+          row.type = type;
+          row.place = place;
+          row.bytes = bytes;
+          row.stage = name_of(row);
+        }
+      }
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -121,25 +152,19 @@ std::vector<std::uint64_t> parse_sizes(std::string_view text) {
 }
 
 Workload microbenchmark_workload(const Microbenchmark& benchmark, std::uint32_t ranks) {
+  const std::vector<Phase> rows = rows_of(benchmark, ranks);
+  const std::uint64_t tasks = rows.size() * benchmark.tasks_of_row();
+  if (tasks > kMaxTasks) {
+    throw InputError(fmt::format(
+        "{} rows of {} collectives are {}, and at most {} are possible; fewer --iterations would "
+        "fit, and --steps repeats them all",
+        rows.size(), benchmark.tasks_of_row(), tasks, kMaxTasks));
+  }
   Workload workload;
   workload.name = "microbenchmark";
-  for (const Operation operation : benchmark.collectives) {
-    const std::vector<DataType> types =
-        reduces(operation) ? benchmark.types : std::vector<DataType>{DataType::u8};
-    for (const DataType type : types) {
-      for (const std::uint64_t bytes : sizes_of(benchmark, operation, type, ranks)) {
-        for (const Place place : places_of(operation)) {
-          Phase phase;
-          phase.operation = operation;
-          phase.type = type;
-          phase.place = place;
-          phase.bytes = bytes;
-          phase.stage = fmt::format("{} of {} bytes, {}{}", to_string(operation), bytes,
-                                    to_string(type), place == Place::in_place ? ", in place" : "");
-          workload.step.insert(workload.step.end(), benchmark.tasks_of_row(), phase);
-        }
-      }
-    }
+  workload.step.reserve(tasks);
+  for (const Phase& row : rows) {
+    workload.step.insert(workload.step.end(), benchmark.tasks_of_row(), row);
   }
   return workload;
 }

@@ -31,6 +31,7 @@ struct Microbenchmark {
 
 // The step has all rows, one after the other, in the order of collectives, types and sizes. Sizes
 // are rounded up to whole elements, and to a multiple of the ranks where ranks share a buffer.
+// Throws InputError if the rows and iterations are too many.
 [[nodiscard]] Workload microbenchmark_workload(const Microbenchmark& benchmark,
                                                std::uint32_t ranks);
 
