@@ -9,8 +9,9 @@
 // and n a block give it. A rank that is missing, counted twice or replaced by another changes the
 // sum. A block of another place, step, collective or group changes it, too. A float type holds
 // every partial sum exactly, as a whole number: p and c have just so many bits. The limit is 2^24
-// in f32 and 2^8 in bf16, so no order of adding may round. f64, i32 and i64 hold a constant
-// multiple of these numbers, which takes all of their bits. Integers wrap, in any order alike.
+// in f32 and 2^8 in bf16, so no order of adding may round. The widest types, f64, i32 and i64, hold
+// a constant multiple of these numbers, which takes all of their bits. Integers wrap, in any order
+// alike.
 //
 // If a float type can't hold the sum of so many ranks, each element has summands 1 + p(i) of some
 // ranks, which take turns, and 0 of all others. E5M2 is exact up to 8: it gets the sum of 4 ranks.
