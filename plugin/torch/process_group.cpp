@@ -208,17 +208,35 @@ ProcessGroup::WorkPointer ProcessGroup::reduce(Tensors& tensors,
 
 ProcessGroup::WorkPointer ProcessGroup::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                                   const c10d::AllgatherOptions& options) {
-  (void)only_one("all_gather", inputs);
-  return allgather_coalesced(outputs, inputs, options);
+  const std::string call = "all_gather";
+  (void)only_one(call, inputs);
+  if (outputs.size() != 1) throw std::invalid_argument(call + ": it needs one list of outputs");
+  return all_gather(call, outputs, inputs, options);
 }
 
 ProcessGroup::WorkPointer ProcessGroup::allgather_coalesced(std::vector<Tensors>& outputs,
                                                             Tensors& inputs,
                                                             const c10d::AllgatherOptions& options) {
-  const std::string call = "all_gather";
-  if (outputs.size() != inputs.size()) {
-    throw std::invalid_argument(call + ": it needs a list of outputs for each input");
+  // PyTorch gives a list for each rank, with an output for each input.
+  const std::string call = "all_gather_coalesced";
+  std::vector<Tensors> by_input(inputs.size());
+  const bool fits = outputs.size() == static_cast<std::size_t>(size_) &&
+                    std::ranges::all_of(outputs, [&inputs](const Tensors& of_rank) {
+                      return of_rank.size() == inputs.size();
+                    });
+  if (!fits) {
+    throw std::invalid_argument(
+        call + ": it needs a list of outputs for each rank, with an output for each input");
   }
+  for (const Tensors& of_rank : outputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) by_input[i].push_back(of_rank[i]);
+  }
+  return all_gather(call, by_input, inputs, options);
+}
+
+ProcessGroup::WorkPointer ProcessGroup::all_gather(const std::string& call,
+                                                   std::vector<Tensors>& outputs, Tensors& inputs,
+                                                   const c10d::AllgatherOptions& options) {
   const OperationPointer operation = make_operation(call, OpType::ALLGATHER);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_tensor(call, inputs[i]);

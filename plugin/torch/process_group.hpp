@@ -77,6 +77,9 @@ class ProcessGroup final : public c10d::ProcessGroup {
   void check_list(const std::string& call, const Tensors& tensors) const;
   WorkPointer all_reduce(const std::string& call, Tensors& tensors, c10d::ReduceOp op,
                          std::chrono::milliseconds timeout, c10d::OpType kind);
+  // `outputs[i]` has a tensor of each rank for `inputs[i]`.
+  WorkPointer all_gather(const std::string& call, std::vector<Tensors>& outputs, Tensors& inputs,
+                         const c10d::AllgatherOptions& options);
   WorkPointer receive(Tensors& tensors, coll::Rank from, int tag, c10d::OpType kind);
   // Submits it. `timeout` may be unset.
   WorkPointer launch(OperationPointer operation, c10d::OpType kind,

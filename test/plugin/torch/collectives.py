@@ -116,6 +116,12 @@ def gathered(rank, ranks):
     got = [torch.zeros(other + 1, 3) for other in range(ranks)]
     dist.all_gather(got, torch.full((rank + 1, 3), float(rank)))
     assert all((one == other).all() for other, one in enumerate(got))
+    # A list for each rank, with a tensor for each size.
+    lists = [[torch.zeros(size) for size in SIZES] for _ in range(ranks)]
+    dist.all_gather_coalesced(lists, [of_rank(rank, size, torch.float32) for size in SIZES])
+    for other, tensors in enumerate(lists):
+        for size, tensor in zip(SIZES, tensors):
+            same(tensor, of_rank(other, size, torch.float32), "all_gather_coalesced")
     objects = [None] * ranks
     dist.all_gather_object(objects, {"rank": rank, "text": "x" * 1000 * rank})
     assert [one["rank"] for one in objects] == list(range(ranks))
