@@ -167,10 +167,13 @@ ProcessGroup::WorkPointer ProcessGroup::all_reduce(const std::string& call, Tens
                                                    c10d::ReduceOp op,
                                                    std::chrono::milliseconds timeout, OpType kind) {
   const OperationPointer operation = make_operation(call, kind);
+  UsedMemory used;
   for (const at::Tensor& tensor : tensors) {
     check_tensor(call, tensor);
     const ElementReduction how = reduction_of(call, op, tensor);
-    const Dense& data = operation->outputs.emplace_back(tensor);
+    Dense& data = operation->outputs.emplace_back(tensor);
+    // A tensor may be in the list twice: its sums get the same values.
+    if (!used.take(data)) data.own();
     operation->starts.emplace_back([at = data.data(), count = data.elements() * how.per_element,
                                     how](auto& group, auto& request) {
       return group.all_reduce(at, at, count, how.type, how.op, request);

@@ -2,6 +2,7 @@
 #include "plugin/torch/tensors.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 
@@ -90,6 +91,17 @@ ElementReduction reduction_of(const std::string& call, c10d::ReduceOp op,
                                 at::toString(scalar));
   }
   return {.type = *type, .op = *found, .per_element = at::isComplexType(scalar) ? 2u : 1u};
+}
+
+bool UsedMemory::take(const Dense& tensor) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(tensor.data());
+  const std::uintptr_t end = begin + tensor.bytes();
+  if (begin == end) return true;
+  const auto behind = ends_.lower_bound(begin);
+  if (behind != ends_.end() && behind->first < end) return false;
+  if (behind != ends_.begin() && std::prev(behind)->second > begin) return false;
+  ends_.emplace(begin, end);
+  return true;
 }
 
 Places::Places(std::span<const Dense> tensors) {

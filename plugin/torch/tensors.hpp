@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -42,6 +43,10 @@ class Dense {
     return static_cast<std::uint64_t>(dense_.numel());
   }
   [[nodiscard]] const at::Tensor& user_tensor() const { return tensor_; }
+  // Afterwards the memory belongs to nothing else.
+  void own() {
+    if (tensor_.is_same(dense_)) dense_ = tensor_.clone();
+  }
   // For outputs.
   void copy_back() {
     if (!tensor_.is_same(dense_)) tensor_.copy_(dense_);
@@ -50,6 +55,16 @@ class Dense {
  private:
   at::Tensor tensor_;
   at::Tensor dense_;
+};
+
+// Memory that is in use, to find what overlaps.
+class UsedMemory {
+ public:
+  // False: some of it is in use already.
+  [[nodiscard]] bool take(const Dense& tensor);
+
+ private:
+  std::map<std::uintptr_t, std::uintptr_t> ends_;  // by the begin of each piece; none overlap
 };
 
 // Places of several tensors in the memory from the first one on, so that nothing need be copied.

@@ -77,6 +77,12 @@ def all_reduce(rank, ranks):
     dist.all_reduce_coalesced(several)
     for size, tensor in zip(SIZES, several):
         same(tensor, reduced(dist.ReduceOp.SUM, size, torch.float32, ranks), "all_reduce_coalesced")
+    # The same memory more than once.
+    size = SIZES[-1]
+    tensor = of_rank(rank, size, torch.float32)
+    wanted = reduced(dist.ReduceOp.SUM, size, torch.float32, ranks)
+    dist.all_reduce_coalesced([tensor, tensor, tensor[size // 2:]])
+    same(tensor, wanted, "all_reduce_coalesced of one tensor three times")
 
 
 def rooted(rank, ranks):
