@@ -114,35 +114,31 @@ Status Communicator::all_reduce(const void* in, void* out, std::uint64_t count, 
                                                       .out = bytes_of(out)}));
     return Status::ok;
   }
-  // Each stream needs a window of two entries, and half as many pieces of every block.
+  const AllReduceArguments arguments{.count = count,
+                                     .type = type,
+                                     .reduction = reduction,
+                                     .in = bytes_of(in),
+                                     .out = bytes_of(out)};
   const BandwidthOrder* const order = state_->order();
-  if (order != nullptr && options.pipeline >= 2) {
+  if (order != nullptr && options.pipeline >= 2 && !state_->follows()) {
     signature.lengths = order->digest;
-    const Mix mix(order->ascending, count, std::max<std::uint64_t>(1, 64 / size_of(type)),
-                  options.pipeline);
-    const std::uint32_t window = 2 * options.pipeline / mix.streams();
-    request = state_->launch(signature,
-                             MixedPlan({.order = order->ranks,
-                                        .place = order->own_place,
-                                        .count = count,
-                                        .type = type,
-                                        .reduction = reduction,
-                                        .in = bytes_of(in),
-                                        .out = bytes_of(out),
-                                        .chunk_bytes = options.chunk_bytes,
-                                        .depth = window / 2},
-                                       mix),
-                             window);
+    const DividedPlan divided = divide(arguments, *order, options);
+    request = state_->launch(signature, divided.plan, divided.window);
     return Status::ok;
   }
-  request = launch_ring(*state_, signature,
-                        {.collective = Collective::all_reduce,
-                         .count = count,
-                         .element_bytes = size_of(type),
-                         .type = type,
-                         .reduction = reduction,
-                         .in = bytes_of(in),
-                         .out = bytes_of(out)});
+  const RingPlan ring({.collective = Collective::all_reduce,
+                       .rank = rank(),
+                       .ranks = ranks(),
+                       .count = count,
+                       .element_bytes = size_of(type),
+                       .type = type,
+                       .reduction = reduction,
+                       .in = arguments.in,
+                       .out = arguments.out,
+                       .chunk_bytes = options.chunk_bytes,
+                       .depth = options.pipeline});
+  if (state_->follows()) return state_->launch_following(signature, ring, arguments, request);
+  request = state_->launch(signature, ring);
   return Status::ok;
 }
 
@@ -446,6 +442,12 @@ Status Communicator::receive(void* data, std::uint64_t bytes, Rank from, std::ui
   if (bytes > kMaxMessageBytes || is_missing(data, bytes)) return Status::invalid_argument;
   if (from != kAnyRank && (from >= ranks() || from == rank())) return Status::invalid_argument;
   return state_->receive(data, bytes, from, tag, request);
+}
+
+std::span<const std::uint8_t> Communicator::bandwidths() const noexcept {
+  const BandwidthOrder* const order = state_->order();
+  if (order == nullptr) return {};
+  return order->by_rank;
 }
 
 Status Communicator::set_bandwidths(std::span<const std::uint8_t> by_rank) {

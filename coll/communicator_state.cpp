@@ -68,6 +68,13 @@ CommunicatorState::CommunicatorState(Router& router, const CommunicatorConfig& c
       messages_(Communicator::kMaxMessages),
       revocation_(channel_),
       next_group_(first_group(config.id)) {
+  require(!options_.follow_bandwidths || config.bandwidths.empty(),
+          "With follow_bandwidths the ranks find out bandwidths themselves.");
+  // A ring of two is the only plan, and without room for two pieces nothing is divided.
+  if (options_.follow_bandwidths && channel_.ranks() > 2 && options_.pipeline >= 2) {
+    follower_.emplace(channel_.ranks(), channel_.rank, options_.check_bytes,
+                      options_.max_active + 1);
+  }
   // Not zeroed, so that unused pages never become resident. 63 bytes are for alignment.
   scratch_ = std::make_unique_for_overwrite<std::byte[]>(block_bytes_ * options_.max_active + 63);
   states_.resize(options_.max_active);
@@ -84,56 +91,98 @@ CommunicatorState::CommunicatorState(Router& router, const CommunicatorConfig& c
 
 Status CommunicatorState::set_bandwidths(std::span<const Bandwidth> by_rank) {
   const auto is_wrong = [](Bandwidth one) { return one == 0 || one > kMostBandwidth; };
-  if (by_rank.size() != channel_.ranks() || std::ranges::any_of(by_rank, is_wrong)) {
+  if (follows() || by_rank.size() != channel_.ranks() || std::ranges::any_of(by_rank, is_wrong)) {
     return Status::invalid_argument;
   }
   if (failure_) return failure_->status;
-  if (channel_.ranks() <= 2 ||
-      std::ranges::adjacent_find(by_rank, std::not_equal_to()) == by_rank.end()) {
+  if (!are_unlike(by_rank)) {
     order_ = nullptr;
     return Status::ok;
   }
   auto order = std::make_shared<BandwidthOrder>();
-  order->ranks.resize(by_rank.size());
-  std::iota(order->ranks.begin(), order->ranks.end(), Rank{0});
-  std::ranges::stable_sort(order->ranks, {}, [&](Rank rank) { return by_rank[rank]; });
-  order->digest = kDigestStart;
-  for (Rank place = 0; place < order->ranks.size(); ++place) {
-    const Rank rank = order->ranks[place];
-    if (rank == channel_.rank) order->own_place = place;
-    order->ascending.push_back(by_rank[rank]);
-    order->digest = digest(digest(order->digest, rank), by_rank[rank]);
-  }
+  order->arrange(by_rank, channel_.rank);
   order_ = std::move(order);
   return Status::ok;
 }
 
-Status CommunicatorState::admit() const noexcept {
+Status CommunicatorState::admit(std::size_t count) const noexcept {
   if (failure_) return failure_->status;
-  return free_slots_.empty() ? Status::again : Status::ok;
+  return free_slots_.size() < count ? Status::again : Status::ok;
 }
 
-Request CommunicatorState::launch(const Signature& signature, const AnyPlan& plan,
-                                  std::uint32_t window) {
+std::uint32_t CommunicatorState::put_in_line(const Signature& signature, const AnyPlan& plan,
+                                             std::uint32_t window) {
   const std::uint32_t index = free_slots_.back();
   free_slots_.pop_back();
   Slot& slot = slots_[index];
   slot.in_line = true;
   slot.finished = false;
+  slot.is_check = false;
+  slot.follows.reset();
   slot.order = order_;
   slot.execution.prepare({.rank = channel_.rank,
                           .slot = index,
                           .sequence = agreement_.start(),
-                          .first_group = next_group_,
                           .signature = signature.hash(),
                           .kind = signature.kind},
                          plan, window);
-  next_group_ += std::visit([](const auto& one) { return one.groups(); }, plan);
   line_.push_back(index);
-  const Request request{index, slot.generation};
+  return index;
+}
+
+Request CommunicatorState::launch(const Signature& signature, const AnyPlan& plan,
+                                  std::uint32_t window) {
+  const std::uint32_t index = put_in_line(signature, plan, window);
+  const Request request{index, slots_[index].generation};
   advance();
   channel_.router.flush();
   return request;
+}
+
+Status CommunicatorState::launch_following(const Signature& signature, const AnyPlan& plan,
+                                           const AllReduceArguments& arguments, Request& request) {
+  const bool is_due = follower_->is_due();
+  if (const Status status = admit(is_due ? 2 : 1); status != Status::ok) return status;
+  if (is_due) launch_check();
+  follower_->count_all_reduce(arguments.count * size_of(arguments.type));
+  const std::uint32_t index = put_in_line(signature, plan, 2 * options_.pipeline);
+  slots_[index].follows = arguments;
+  request = {index, slots_[index].generation};
+  advance();
+  channel_.router.flush();
+  return Status::ok;
+}
+
+// The maximum over an entry of each rank.
+void CommunicatorState::launch_check() {
+  const Rank ranks = channel_.ranks();
+  auto* const entries = reinterpret_cast<std::byte*>(follower_->entries());
+  const Signature signature{.kind = CollectiveKind::check,
+                            .type = DataType::u8,
+                            .op = ReduceOp::max,
+                            .count = ranks,
+                            .options = digest_of(options_)};
+  const AnyPlan plan = ranks <= options_.small_bytes
+                           ? AnyPlan(DoublingPlan({.rank = channel_.rank,
+                                                   .ranks = ranks,
+                                                   .count = ranks,
+                                                   .type = DataType::u8,
+                                                   .reduction = ReduceOp::max,
+                                                   .in = entries,
+                                                   .out = entries}))
+                           : AnyPlan(RingPlan({.collective = Collective::all_reduce,
+                                               .rank = channel_.rank,
+                                               .ranks = ranks,
+                                               .count = ranks,
+                                               .type = DataType::u8,
+                                               .reduction = ReduceOp::max,
+                                               .in = entries,
+                                               .out = entries,
+                                               .chunk_bytes = options_.chunk_bytes,
+                                               .depth = options_.pipeline}));
+  const std::uint32_t index = put_in_line(signature, plan, 2 * options_.pipeline);
+  slots_[index].is_check = true;
+  follower_->count_check();
 }
 
 const CommunicatorState::Slot* CommunicatorState::find(const Request& request) const noexcept {
@@ -293,28 +342,53 @@ std::span<const Agreement::Running> CommunicatorState::running() {
   return running_;
 }
 
+// Collectives begin in the order of the line, at all ranks alike. Only one check runs at a time,
+// and what it divides begins when it has ended.
 void CommunicatorState::begin_first() {
   const std::size_t count = std::min<std::size_t>(line_.size(), options_.max_active);
+  bool has_check = false;
+  bool has_open_check = false;
   for (std::size_t i = 0; i < count; ++i) {
     Slot& slot = slots_[line_[i]];
-    if (slot.block != kNoBlock) continue;
-    slot.block = free_blocks_.back();
-    free_blocks_.pop_back();
-    void* memory = scratch_.get();
-    std::size_t space = block_bytes_ * options_.max_active + 63;
-    auto* aligned =
-        static_cast<std::byte*>(std::align(64, block_bytes_ * options_.max_active, memory, space));
-    slot.execution.begin(aligned + slot.block * block_bytes_, states_[slot.block]);
+    if (slot.block == kNoBlock) {
+      if ((slot.is_check && has_check) || (slot.follows && has_open_check)) return;
+      begin(slot);
+    }
+    has_check = has_check || slot.is_check;
+    has_open_check = has_open_check || (slot.is_check && !slot.finished);
   }
 }
 
-// Returns true if a collective has left the line, so that another may begin.
+void CommunicatorState::begin(Slot& slot) {
+  if (slot.is_check) follower_->begin_check(channel_.endpoint());
+  if (slot.follows && order_ != nullptr) {
+    slot.order = order_;
+    const DividedPlan divided = divide(*slot.follows, *order_, options_);
+    slot.execution.replace(divided.plan, divided.window);
+  }
+  slot.block = free_blocks_.back();
+  free_blocks_.pop_back();
+  void* memory = scratch_.get();
+  std::size_t space = block_bytes_ * options_.max_active + 63;
+  auto* aligned =
+      static_cast<std::byte*>(std::align(64, block_bytes_ * options_.max_active, memory, space));
+  slot.execution.begin(aligned + slot.block * block_bytes_, states_[slot.block], next_group_);
+  next_group_ += slot.execution.groups();
+}
+
+// Returns true if a collective has left the line or a check has ended, so that another may begin.
 bool CommunicatorState::retire_finished() {
   bool left = false;
   for (std::size_t i = 0; i < line_.size() && i < options_.max_active;) {
     const std::uint32_t index = line_[i];
     Slot& slot = slots_[index];
-    slot.finished = slot.finished || slot.execution.finished();
+    if (!slot.finished && slot.execution.finished()) {
+      slot.finished = true;
+      if (slot.is_check) {
+        order_ = follower_->end_check();
+        left = true;
+      }
+    }
     if (!slot.finished || !slot.execution.sends_done() || slot.execution.in_flight() > 0) {
       ++i;
       continue;

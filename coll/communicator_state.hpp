@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "coll/agreement.hpp"
+#include "coll/bandwidth_follower.hpp"
+#include "coll/bandwidth_order.hpp"
 #include "coll/execution.hpp"
 #include "coll/messages.hpp"
 #include "coll/revocation.hpp"
@@ -23,21 +25,13 @@
 
 namespace hawser::coll {
 
-// The ranks in the order of their bandwidths.
-struct BandwidthOrder {
-  std::vector<Rank> ranks;           // the slowest first, and those with the lower rank
-  std::vector<Bandwidth> ascending;  // of each of them
-  Rank own_place = 0;
-  std::uint64_t digest = 0;
-};
-
 class CommunicatorState final : public Route {
  public:
   // Throws Error if the configuration is out of range.
   CommunicatorState(Router& router, const CommunicatorConfig& config);
 
-  // `ok`: a collective may start. `again`: the line is full. Otherwise the failure's status.
-  [[nodiscard]] Status admit() const noexcept;
+  // `ok`: so many collectives may start. `again`: the line is full. Otherwise the failure's status.
+  [[nodiscard]] Status admit(std::size_t count = 1) const noexcept;
   // Requires ok from admit. Puts the plan in line.
   // `window` is that of each stream; all windows together have at most 2 · pipeline entries.
   [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan,
@@ -45,6 +39,12 @@ class CommunicatorState final : public Route {
   [[nodiscard]] Request launch(const Signature& signature, const AnyPlan& plan) {
     return launch(signature, plan, 2 * options_.pipeline);
   }
+  // Starts an all-reduce of more than small_bytes, and a check before it if one is due: `plan` is
+  // that of equal bandwidths. As a collective's call.
+  [[nodiscard]] Status launch_following(const Signature& signature, const AnyPlan& plan,
+                                        const AllReduceArguments& arguments, Request& request);
+  [[nodiscard]] bool follows() const noexcept { return follower_.has_value(); }
+
   // Requires ok from admit. Counts a collective that needs no messages at any rank.
   void skip() noexcept { (void)agreement_.start(); }
 
@@ -95,12 +95,17 @@ class CommunicatorState final : public Route {
     bool in_line = false;
     bool finished = false;  // test returns ok
     std::uint32_t block = kNoBlock;
+    bool is_check = false;                        // of the bandwidths
+    std::optional<AllReduceArguments> follows;    // its plan is chosen when it begins
     std::shared_ptr<const BandwidthOrder> order;  // its plan may refer to it
     Execution execution;
   };
 
   void on_control(const Completion& completion);
+  std::uint32_t put_in_line(const Signature& signature, const AnyPlan& plan, std::uint32_t window);
+  void launch_check();
   void begin_first();
+  void begin(Slot& slot);
   [[nodiscard]] bool retire_finished();
   void fail(Failure failure, Rank reporter);
   // An operation with rank `failed` has ended with this status.
@@ -116,8 +121,9 @@ class CommunicatorState final : public Route {
   std::uint64_t block_bytes_ = 0;
   std::unique_ptr<std::byte[]> scratch_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::shared_ptr<const BandwidthOrder> order_;  // of the collectives that start now
-  std::vector<StreamStates> states_;             // by block
+  std::shared_ptr<const BandwidthOrder> order_;  // of the collectives that start or begin now
+  std::optional<BandwidthFollower> follower_;
+  std::vector<StreamStates> states_;  // by block
   std::vector<std::uint32_t> free_blocks_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;

@@ -20,6 +20,7 @@ const char* name_of(CollectiveKind kind) {
     case CollectiveKind::scatter: return "scatter";
     case CollectiveKind::barrier: return "barrier";
     case CollectiveKind::split: return "split";
+    case CollectiveKind::check: return "check of bandwidths";
   }
   return "collective";
 }
@@ -61,13 +62,18 @@ Plan& Execution::plan() noexcept {
 void Execution::prepare(const Identity& identity, const AnyPlan& plan_to_run,
                         std::uint32_t window) {
   identity_ = identity;
-  plan_.emplace(plan_to_run);
-  window_ = window;
+  replace(plan_to_run, window);
   states_ = nullptr;
   worth_a_look_ = false;
 }
 
-void Execution::begin(std::byte* scratch, StreamStates& states) {
+void Execution::replace(const AnyPlan& plan_to_run, std::uint32_t window) {
+  plan_.emplace(plan_to_run);
+  window_ = window;
+}
+
+void Execution::begin(std::byte* scratch, StreamStates& states, std::uint32_t first_group) {
+  first_group_ = first_group;
   plan().begin(scratch);
   states_ = &states;
   for (std::uint32_t number = 0; number < plan().streams(); ++number) {
@@ -117,7 +123,7 @@ bool Execution::finished() const noexcept {
 Hint Execution::hint(const Transfer& transfer) const noexcept {
   Hint hint = transfer.hint;
   if (hint.members == 0) return hint;
-  hint.group += identity_.first_group;
+  hint.group += first_group_;
   if (hint.group == 0) hint.group = ~0u;  // 0 would mean that there is no group
   return hint;
 }

@@ -74,7 +74,6 @@ class Execution {
     Rank rank = 0;  // the own one
     std::uint32_t slot = 0;
     std::uint32_t sequence = 0;
-    std::uint32_t first_group = 0;
     std::uint64_t signature = 0;
     CollectiveKind kind = CollectiveKind::barrier;
   };
@@ -86,8 +85,12 @@ class Execution {
 
   // `window` is 1 to kMaxWindow. Nothing runs before `begin`.
   void prepare(const Identity& identity, const AnyPlan& plan, std::uint32_t window);
-  // Both are used until nothing is in flight any more, and the result is in place.
-  void begin(std::byte* scratch, StreamStates& states);
+  // Runs another plan for the same buffers. Not after `begin`.
+  void replace(const AnyPlan& plan, std::uint32_t window);
+  // Both are used until nothing is in flight any more, and the result is in place. The plan's
+  // groups count from `first_group`.
+  void begin(std::byte* scratch, StreamStates& states, std::uint32_t first_group);
+  [[nodiscard]] std::uint32_t groups() const noexcept { return plan().groups(); }
 
   // Processes what has arrived, and posts what is ready. Returns nullopt if all is well.
   [[nodiscard]] std::optional<Failure> advance(const Channel& channel, TurnBudget& budget);
@@ -152,6 +155,7 @@ class Execution {
   Identity identity_;
   std::optional<AnyPlan> plan_;
   std::uint32_t window_ = 1;
+  std::uint32_t first_group_ = 0;
   StreamStates* states_ = nullptr;
   std::uint32_t in_flight_ = 0;
   bool worth_a_look_ = false;  // something has changed, or was put off, since the last advance

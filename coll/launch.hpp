@@ -12,12 +12,6 @@ namespace hawser::coll {
 // nothing else.
 inline constexpr std::uint64_t kWait_ns = 100'000'000;
 
-// The options that decide how data is cut into messages.
-inline std::uint64_t digest_of(const CommunicatorOptions& options) {
-  return static_cast<std::uint64_t>(options.chunk_bytes) << 32 ^
-         static_cast<std::uint64_t>(options.small_bytes) << 8 ^ options.pipeline;
-}
-
 inline Request launch_ring(CommunicatorState& state, Signature signature, RingArguments arguments) {
   const CommunicatorOptions& options = state.options();
   signature.options = digest_of(options);

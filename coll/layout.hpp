@@ -86,12 +86,20 @@ enum class CollectiveKind : std::uint8_t {
   scatter,
   barrier,
   split,
+  check,  // of all ranks' bandwidths
 };
 
 // FNV-1a over words.
 inline constexpr std::uint64_t kDigestStart = 0xcbf29ce484222325;
 [[nodiscard]] constexpr std::uint64_t digest(std::uint64_t so_far, std::uint64_t word) noexcept {
   return (so_far ^ word) * 0x100000001b3;
+}
+
+// The options that decide how data is cut into messages, and when ranks check their bandwidths.
+[[nodiscard]] inline std::uint64_t digest_of(const CommunicatorOptions& options) noexcept {
+  const std::uint64_t cut = static_cast<std::uint64_t>(options.chunk_bytes) << 32 ^
+                            static_cast<std::uint64_t>(options.small_bytes) << 8 ^ options.pipeline;
+  return options.follow_bandwidths ? digest(cut, ~options.check_bytes) : cut;
 }
 
 // The properties that must agree at all ranks. Their hash fits into a message's immediate.

@@ -59,7 +59,7 @@ static_assert(hawser::coll::kAnyRank == HAWSER_COLL_ANY_RANK &&
 // The sizes are part of the ABI.
 static_assert(sizeof(hawser_coll_reduction) == 24 && sizeof(hawser_coll_segment) == 16 &&
               sizeof(hawser_coll_request) == 8 && sizeof(hawser_coll_received) == 16 &&
-              sizeof(hawser_coll_config) == 48);
+              sizeof(hawser_coll_config) == 56);
 // An array of one may be read as an array of the other.
 static_assert(sizeof(Segment) == sizeof(hawser_coll_segment) &&
               offsetof(Segment, bytes) == offsetof(hawser_coll_segment, bytes));
@@ -132,7 +132,8 @@ hawser_status ask(hawser_coll_received* received, Ask&& call) {
   return code(status);
 }
 
-void set_if(std::uint32_t value, std::uint32_t& option) {
+template <typename Option>
+void set_if(Option value, Option& option) {
   if (value != 0) option = value;
 }
 
@@ -198,6 +199,10 @@ hawser_status hawser_coll_create(hawser_coll_router* router, const hawser_coll_c
     copy_text("The peers are missing, or more than 65536", error, error_bytes);
     return HAWSER_INVALID_ARGUMENT;
   }
+  if (taken.follow_bandwidths > 1) {
+    copy_text("follow_bandwidths must be 0 or 1", error, error_bytes);
+    return HAWSER_INVALID_ARGUMENT;
+  }
   return guarded(error, error_bytes, [&] {
     hawser::coll::CommunicatorConfig made{.id = taken.id, .rank = taken.rank};
     for (uint32_t rank = 0; rank < taken.ranks; ++rank) {
@@ -208,6 +213,8 @@ hawser_status hawser_coll_create(hawser_coll_router* router, const hawser_coll_c
     set_if(taken.max_active, made.options.max_active);
     set_if(taken.small_bytes, made.options.small_bytes);
     if (taken.small_bytes == UINT32_MAX) made.options.small_bytes = 0;
+    made.options.follow_bandwidths = taken.follow_bandwidths != 0;
+    set_if(taken.check_bytes, made.options.check_bytes);
     auto handle = std::make_unique<hawser_coll_communicator>();
     handle->communicator = std::make_unique<hawser::coll::Communicator>(router->router, made);
     *communicator = handle.release();
@@ -357,6 +364,12 @@ hawser_status hawser_coll_set_bandwidths(hawser_coll_communicator* communicator,
     return code(
         communicator->communicator->set_bandwidths({by_rank, communicator->communicator->ranks()}));
   });
+}
+
+int hawser_coll_bandwidths(const hawser_coll_communicator* communicator, uint8_t* by_rank) {
+  const std::span<const uint8_t> bandwidths = communicator->communicator->bandwidths();
+  std::ranges::copy(bandwidths, by_rank);
+  return bandwidths.empty() ? 0 : 1;
 }
 
 hawser_status hawser_coll_send(hawser_coll_communicator* communicator, const void* data,

@@ -97,7 +97,9 @@ typedef struct hawser_coll_config {
   uint32_t pipeline;
   uint32_t max_active;
   uint32_t small_bytes;
-  uint8_t reserved[4]; /* 0 */
+  uint8_t follow_bandwidths; /* 0 or 1 */
+  uint8_t reserved[3];       /* 0 */
+  uint64_t check_bytes;      /* 1 is as good as the 0 of C++ */
 } hawser_coll_config;
 
 hawser_status hawser_coll_router_create(hawser_endpoint* endpoint, hawser_coll_router** router,
@@ -173,6 +175,8 @@ hawser_status hawser_coll_barrier(hawser_coll_communicator* communicator,
 /* `by_rank` has an entry for each rank. */
 hawser_status hawser_coll_set_bandwidths(hawser_coll_communicator* communicator,
                                          const uint8_t* by_rank);
+/* Fills in an entry for each rank. Returns 0, and fills in nothing, if all are equal. */
+int hawser_coll_bandwidths(const hawser_coll_communicator* communicator, uint8_t* by_rank);
 
 hawser_status hawser_coll_send(hawser_coll_communicator* communicator, const void* data,
                                uint64_t bytes, hawser_coll_rank to, uint32_t tag,

@@ -165,6 +165,15 @@ struct CommunicatorOptions {
   std::uint32_t max_active = 4;            // collectives that run at once; 1 to 64
   std::uint32_t small_bytes = 32 * 1024;   // up to this, all-reduce is recursive doubling; <= 2^20
 
+  // True: the ranks find out themselves which of them has lost NICs, and divide all-reduces as
+  // after set_bandwidths, which is refused. A rank counts by its NICs that work. Ranks check before
+  // an all-reduce of more than small_bytes, each time that check_bytes were reduced since the last
+  // check. A check is a small collective. A rank tells a change at the second check that finds it,
+  // so a NIC that flaps between two checks changes nothing. A check asks the endpoint for
+  // nic_stats, which allocates. It counts in kMaxStarted.
+  bool follow_bandwidths = false;
+  std::uint64_t check_bytes = std::uint64_t{256} << 20;  // 0: before every such all-reduce
+
   // The defaults, reduced so that `communicators` of them, and as many operations of the
   // application, fit an endpoint with these limits.
   [[nodiscard]] static CommunicatorOptions within(const Tunables& tunables,
@@ -178,7 +187,8 @@ struct CommunicatorConfig {
   Rank rank = 0;                // of this endpoint
   std::vector<PeerId> peers{};  // by rank, all different; the own entry is not used
   CommunicatorOptions options{};
-  // As set_bandwidths before the first collective. Empty: the same for all ranks.
+  // As set_bandwidths before the first collective. Empty: the same for all ranks, or unknown yet
+  // with follow_bandwidths, which requires it.
   std::vector<std::uint8_t> bandwidths{};
 };
 
@@ -284,8 +294,13 @@ class Communicator {
   // move less (docs/internals/collectives.md), unless `pipeline` is 1. Results have the same bits
   // at all ranks; sums of floats may differ from those with other bandwidths. It allocates, and may
   // throw std::bad_alloc; nothing has changed then.
-  //   `ok`, `invalid_argument`, or the status with which the communicator was revoked.
+  //   `ok`; `invalid_argument`, also with follow_bandwidths; or the status with which the
+  //   communicator was revoked.
   [[nodiscard]] Status set_bandwidths(std::span<const std::uint8_t> by_rank);
+
+  // The bandwidths by which all-reduces are divided now, by rank; empty if all are equal. Valid
+  // until the next call that makes progress, or sets them.
+  [[nodiscard]] std::span<const std::uint8_t> bandwidths() const noexcept;
 
   // ---- messages between two ranks
   // They don't count in the order of collectives. Messages of one rank with one tag match in the

@@ -40,6 +40,7 @@ class Trio {
         const void* const address = hawser_endpoint_address(endpoints_[other], &bytes);
         REQUIRE(hawser_connect(endpoints_[rank], address, bytes, &peers[other]) == HAWSER_OK);
       }
+      if (rank == 0) peers_of_first = peers;
       const hawser_coll_config made = config_of(rank, peers.data());
       REQUIRE(hawser_coll_create(routers[rank], &made, &all[rank], nullptr, 0) == HAWSER_OK);
     }
@@ -103,6 +104,7 @@ class Trio {
  public:
   std::array<hawser_coll_router*, kRanks> routers{};
   std::array<hawser_coll_communicator*, kRanks> all{};
+  std::array<hawser_peer, kRanks> peers_of_first{};
 };
 
 hawser_coll_reduction reduction_of(hawser_coll_op op) {
@@ -266,7 +268,11 @@ TEST_CASE("collectives in C: a sum among ranks of unlike bandwidth") {
   CHECK(hawser_coll_set_bandwidths(trio.all[0], nullptr) == HAWSER_INVALID_ARGUMENT);
   CHECK(hawser_coll_set_bandwidths(trio.all[0], wrong.data()) == HAWSER_INVALID_ARGUMENT);
   for (hawser_coll_communicator* one : trio.all) {
+    std::array<std::uint8_t, kRanks> found{};
+    CHECK(hawser_coll_bandwidths(one, found.data()) == 0);
     CHECK(hawser_coll_set_bandwidths(one, bandwidths.data()) == HAWSER_OK);
+    CHECK(hawser_coll_bandwidths(one, found.data()) == 1);
+    CHECK(found == bandwidths);
   }
   constexpr std::size_t kCount = 50'000;
   const hawser_coll_reduction sum = reduction_of(HAWSER_COLL_SUM);
@@ -290,6 +296,19 @@ TEST_CASE("collectives in C: a sum among ranks of unlike bandwidth") {
   // In a ring all send the same.
   CHECK(trio.bytes_sent(1) < trio.bytes_sent(2));
   CHECK(trio.bytes_sent(2) < trio.bytes_sent(0));
+}
+
+TEST_CASE("collectives in C: ranks that follow bandwidths don't let them be set") {
+  Trio trio;
+  hawser_coll_config config = Trio::config_of(0, trio.peers_of_first.data());
+  config.id = 10;
+  config.follow_bandwidths = 1;
+  config.check_bytes = 1;
+  hawser_coll_communicator* following = nullptr;
+  REQUIRE(hawser_coll_create(trio.routers[0], &config, &following, nullptr, 0) == HAWSER_OK);
+  const std::array<std::uint8_t, kRanks> bandwidths{16, 8, 12};
+  CHECK(hawser_coll_set_bandwidths(following, bandwidths.data()) == HAWSER_INVALID_ARGUMENT);
+  hawser_coll_destroy(following);
 }
 
 TEST_CASE("collectives in C: arguments and configurations that are refused, with words") {
@@ -333,6 +352,11 @@ TEST_CASE("collectives in C: arguments and configurations that are refused, with
   CHECK(create(&config) == HAWSER_INVALID_ARGUMENT);
   CHECK(std::string(why.data()).find("rank") != std::string::npos);
   CHECK(made == nullptr);
+
+  config = Trio::config_of(0, peers.data());
+  config.follow_bandwidths = 2;
+  CHECK(create(&config) == HAWSER_INVALID_ARGUMENT);
+  CHECK(std::string(why.data()).find("follow_bandwidths") != std::string::npos);
 
   config = Trio::config_of(0, peers.data());
   hawser_coll_fit(&config, 64, 64, 1);

@@ -55,7 +55,12 @@ Case draw_case(proto::Random& random, std::uint64_t most_bytes) {
   one.ranks = static_cast<std::uint32_t>(1 + random.below(17));
   one.options = draw_options(random);
   one.network = draw_network(random, one.options);
-  one.bandwidths = draw_bandwidths(random, one.ranks);
+  one.options.follow_bandwidths = random.below(3) == 0;
+  if (one.options.follow_bandwidths) {
+    one.options.check_bytes = random.below(3) * random.below(100'000);
+  } else {
+    one.bandwidths = draw_bandwidths(random, one.ranks);
+  }
   const std::uint64_t jobs = 1 + (random.below(2) == 0 ? random.below(6) : 0);
   for (std::uint64_t i = 0; i < jobs; ++i) {
     one.jobs.emplace_back(draw_job(random, one.ranks, most_bytes), random);
@@ -84,7 +89,14 @@ void run(Case& one, World& world, proto::Random& random) {
     }
     return true;
   };
-  REQUIRE(world.run_until(random, complete));
+  // NICs die and return meanwhile, whether anybody follows it or not.
+  REQUIRE(world.run_until(random, [&] {
+    if (random.below(16) == 0) {
+      const std::uint64_t nics = 1 + random.below(8);
+      world.network.set_nics(random.below(one.ranks), nics, random.below(nics));
+    }
+    return complete();
+  }));
 }
 
 void check(const Case& one, World& world, proto::Random& random) {

@@ -320,6 +320,10 @@ TEST_CASE("communicator: a configuration out of range is an error in words") {
   refused([](auto& config) { config.options.pipeline = 0x80000001; });
   refused([](auto& config) { config.peers[1] = kAnyPeer; });
   refused([](auto& config) { config.bandwidths = {8, 8}; });
+  refused([](auto& config) {
+    config.options.follow_bandwidths = true;
+    config.bandwidths = {8, 8, 4};
+  });
   refused([](auto& config) { config.options.max_active = 0; });
   refused([](auto& config) { config.options.small_bytes = (1 << 20) + 1; });
   CHECK_NOTHROW(Communicator(router, good));

@@ -29,6 +29,7 @@ class EngineWorld {
     return static_cast<std::uint32_t>(communicators.size());
   }
   [[nodiscard]] Endpoint& endpoint(std::uint32_t rank) { return *endpoints_[rank]; }
+  [[nodiscard]] Engine& engine(std::uint32_t rank) { return *engines_[rank]; }
 
  private:
   std::vector<std::unique_ptr<Engine>> engines_;

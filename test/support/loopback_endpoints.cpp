@@ -58,6 +58,7 @@ class LoopbackEndpoint final : public EndpointDouble {
     one->send = request;
     operation = one->id;
     network_.most_sends_ = std::max(network_.most_sends_, ++node.sends);
+    node.bytes_sent += request.bytes;
     node.queued.push_back(one);
     return Status::ok;
   }
@@ -83,6 +84,10 @@ class LoopbackEndpoint final : public EndpointDouble {
     }
     node.receives.push_back(one);
     return Status::ok;
+  }
+
+  [[nodiscard]] std::vector<NicStats> nic_stats() const override {
+    return network_.nodes_[index_].nics;
   }
 
   [[nodiscard]] Status cancel(OperationId operation) override {
@@ -297,6 +302,15 @@ bool LoopbackNetwork::chance(double probability) {
 
 std::uint64_t LoopbackNetwork::delay() {
   return options_.max_delay == 0 ? 0 : random_() % (options_.max_delay + 1);
+}
+
+void LoopbackNetwork::set_nics(std::size_t index, std::size_t count, std::size_t down) {
+  nodes_[index].nics.assign(count, {});
+  for (std::size_t i = 0; i < down; ++i) nodes_[index].nics[i].state = PathState::down;
+}
+
+std::uint64_t LoopbackNetwork::bytes_sent(std::size_t index) const {
+  return nodes_[index].bytes_sent;
 }
 
 void LoopbackNetwork::complain(const std::string& text) {

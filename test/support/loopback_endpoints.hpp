@@ -51,6 +51,9 @@ class LoopbackNetwork {
   // Endpoint `from` gives up its session with `to`, which learns of it.
   void give_up(std::size_t from, std::size_t to) { end_session(from, to, true); }
 
+  // Gives an endpoint its NICs; the first `down` of them don't work.
+  void set_nics(std::size_t index, std::size_t count, std::size_t down);
+
   // The status with which operations of `from` with `to` end. `ok`: the session stands.
   [[nodiscard]] Status session_end(std::size_t from, std::size_t to) const;
 
@@ -70,6 +73,7 @@ class LoopbackNetwork {
   // The largest number that was pending at an endpoint at once.
   [[nodiscard]] std::size_t most_sends() const { return most_sends_; }
   [[nodiscard]] std::size_t most_receives() const { return most_receives_; }
+  [[nodiscard]] std::uint64_t bytes_sent(std::size_t index) const;
   [[nodiscard]] std::uint64_t now() const { return now_; }
 
  private:
@@ -137,6 +141,8 @@ class LoopbackNetwork {
     std::map<std::uint32_t, Group> groups{};
     std::size_t operations = 0;  // accepted and not yet completed for good
     std::size_t sends = 0;
+    std::uint64_t bytes_sent = 0;  // of payload
+    std::vector<NicStats> nics{};
   };
   [[nodiscard]] std::size_t index_of(std::size_t from, PeerId peer) const;
   [[nodiscard]] bool chance(double probability);
