@@ -61,9 +61,14 @@ Case draw_case(proto::Random& random, std::uint64_t most_bytes) {
   } else {
     one.bandwidths = draw_bandwidths(random, one.ranks);
   }
-  const std::uint64_t jobs = 1 + (random.below(2) == 0 ? random.below(6) : 0);
+  const std::uint64_t jobs = 1 + (random.below(2) == 0 ? random.below(8) : 0);
   for (std::uint64_t i = 0; i < jobs; ++i) {
-    one.jobs.emplace_back(draw_job(random, one.ranks, most_bytes), random);
+    JobShape shape = draw_job(random, one.ranks, most_bytes);
+    while (one.options.follow_bandwidths && shape.kind != JobKind::all_reduce &&
+           random.below(8) > 0) {
+      shape = draw_job(random, one.ranks, most_bytes);
+    }
+    one.jobs.emplace_back(shape, random);
   }
   return one;
 }
