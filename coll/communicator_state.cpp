@@ -342,19 +342,17 @@ std::span<const Agreement::Running> CommunicatorState::running() {
   return running_;
 }
 
-// Collectives begin in the order of the line, at all ranks alike. Only one check runs at a time,
-// and what it divides begins when it has ended.
+// Collectives begin in the order of the line, at all ranks alike. The all-reduce behind a check
+// begins when the check has ended, so only one check runs at a time.
 void CommunicatorState::begin_first() {
   const std::size_t count = std::min<std::size_t>(line_.size(), options_.max_active);
-  bool has_check = false;
   bool has_open_check = false;
   for (std::size_t i = 0; i < count; ++i) {
     Slot& slot = slots_[line_[i]];
     if (slot.block == kNoBlock) {
-      if ((slot.is_check && has_check) || (slot.follows && has_open_check)) return;
+      if (slot.follows && has_open_check) return;
       begin(slot);
     }
-    has_check = has_check || slot.is_check;
     has_open_check = has_open_check || (slot.is_check && !slot.finished);
   }
 }
