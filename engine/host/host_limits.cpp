@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/host/host_limits.hpp"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <sstream>
 
 #include "engine/descriptor.hpp"
+#include "engine/host/processors.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -56,12 +57,9 @@ bool may_exceed_rmem_max() {
 }
 
 std::uint64_t cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) {
-    return static_cast<std::uint64_t>(CPU_COUNT(&set));
-  }
-  return static_cast<std::uint64_t>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const std::vector<std::uint32_t> allowed = allowed_processors();
+  if (!allowed.empty()) return allowed.size();
+  return static_cast<std::uint64_t>(std::max(::sysconf(_SC_NPROCESSORS_ONLN), 1L));
 }
 
 std::string bytes_text(std::uint64_t bytes) {

@@ -2,7 +2,6 @@
 #include "tool/run/rank.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <new>
 #include <optional>
 
+#include "engine/host/processors.hpp"
 #include "hawser/collectives.hpp"
 #include "hawser/engine.hpp"
 #include "tool/error.hpp"
@@ -31,21 +31,6 @@ namespace {
 // How long operations that are pending at the end may take before they count as leaked.
 constexpr std::uint64_t kSettleNs = 3'000'000'000;
 constexpr std::uint64_t kSettleTurnNs = 1'000'000;
-
-void pin(std::uint32_t rank) {
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  const auto count = static_cast<std::uint32_t>(CPU_COUNT(&allowed));
-  std::uint32_t wanted = rank % count;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &allowed) || wanted-- > 0) continue;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    (void)::sched_setaffinity(0, sizeof one, &one);
-    return;
-  }
-}
 
 void take_figures(const EndpointStats& stats, RankResult& result) {
   for (const CounterRow& row : kCounters) result.counters[std::string(row.name)] = stats.*row.field;
@@ -249,7 +234,7 @@ RankResult run_rank(const RunOptions& options, const RankConfig& config, Message
   const auto fail = [&](ExitCode code, const char* text) {
     result.failure = RankFailure{code, {}, std::nullopt, text};
   };
-  if (options.pin) pin(config.rank);
+  if (options.pin) engine::bind_to_processor(config.rank);
   try {
     RankRun run(options, config, sink, result);
     try {

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processors that a thread may run on. Sets have no fixed size, since a kernel refuses one that
+// has fewer places than the kernel itself counts processors. A cpu_set_t has 1,024.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace hawser::engine {
+
+// Returns the numbers of the processors that the calling thread may run on, in ascending order.
+// Empty: the system doesn't report them.
+[[nodiscard]] std::vector<std::uint32_t> allowed_processors();
+
+// Binds the calling thread to one of its processors, which take turns: turns 0, 1, 2 and so on are
+// the first, the second, the third of them, and begin again after the last. False: the system
+// refused, and the thread keeps all its processors.
+bool bind_to_processor(std::uint32_t turn);
+
+}  // namespace hawser::engine
