@@ -51,6 +51,14 @@ bool is_special_file(const std::string& name) {
   return files::exists(status) && !files::is_regular_file(status) && !files::is_directory(status);
 }
 
+bool can_be_opened(const std::string& name) {
+  std::error_code error;
+  const bool is_there = files::exists(files::symlink_status(name, error));
+  if (!std::ofstream(name, std::ios::app)) return false;
+  if (!is_there) files::remove(name, error);
+  return true;
+}
+
 OutputFile::OutputFile(std::string name, std::string what)
     : name_(std::move(name)), what_(std::move(what)) {
   if (is_special_file(name_)) {
@@ -60,10 +68,7 @@ OutputFile::OutputFile(std::string name, std::string what)
     open_.reset(file, [](std::FILE* one) { (void)std::fclose(one); });
     return;
   }
-  std::error_code error;
-  const bool is_there = files::exists(files::symlink_status(name_, error));
-  if (!std::ofstream(name_, std::ios::app)) refuse();
-  if (!is_there) files::remove(name_, error);
+  if (!can_be_opened(name_)) refuse();
 }
 
 void OutputFile::refuse() const {

@@ -49,6 +49,10 @@ class OutputFile {
 // regular file nor a folder.
 [[nodiscard]] bool is_special_file(const std::string& name);
 
+// Whether a file that is not special can be opened for writing. Leaves no new file: where the umask
+// takes the owner's permission as well, it could not be opened a second time.
+[[nodiscard]] bool can_be_opened(const std::string& name);
+
 // Whether `write` went well. If it throws InputError, standard error has its sentence.
 template <class Write>
 [[nodiscard]] bool try_writing(Write&& write) {

@@ -20,6 +20,7 @@ import tempfile
 
 import run_attack  # pylint: disable=unused-import  # its cases name themselves
 import run_failures  # pylint: disable=unused-import  # its cases name themselves
+import run_host  # pylint: disable=unused-import  # its cases name themselves
 import run_one_sided  # pylint: disable=unused-import  # its cases name themselves
 from cases import SKIPPED, Skipped, case, check, finish, start_process, wait_for
 from run_harness import COMMAND, CSV, SMALL, SMALL_OF_OTHERS, TEXT, free_port, main, run, start, udp_addresses_of

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -39,8 +38,8 @@ void check_trace_file(const RunOptions& options, std::uint32_t rank) {
   if (options.trace.empty()) return;
   const std::string name = trace_file_name(options.trace, rank, 0);
   // The reader of a pipe would take the end of this check for the end of the trace.
-  const bool is_writable = is_special_file(name) ? ::access(name.c_str(), W_OK) == 0
-                                                 : std::ofstream(name, std::ios::app).is_open();
+  const bool is_writable =
+      is_special_file(name) ? ::access(name.c_str(), W_OK) == 0 : can_be_opened(name);
   if (!is_writable) {
     throw InputError(fmt::format("--trace {}: cannot write '{}'", options.trace, name));
   }

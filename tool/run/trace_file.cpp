@@ -51,7 +51,7 @@ void add_line(fmt::memory_buffer& out, const TraceRecord& record) {
 }  // namespace
 
 TraceFile::TraceFile(const std::string& name, std::size_t records)
-    : name_(name), file_(std::fopen(name.c_str(), "w")), ring_(records) {
+    : name_(name), file_(std::fopen(name.c_str(), "we")), ring_(records) {
   if (!file_) throw InputError(fmt::format("{} can't be written: {}", name, std::strerror(errno)));
   (void)std::fputs(kColumns, file_.get());
   thread_ = std::thread([this] { write(); });

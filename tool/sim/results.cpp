@@ -21,6 +21,11 @@ ResultsFolder::ResultsFolder(std::string folder) : folder_(std::move(folder)) {
   std::error_code error;
   made_folder_ = std::filesystem::create_directory(folder_, error);
   std::error_code ignored;
+  if (made_folder_) {
+    // The umask may take the owner's permission to make files in it.
+    std::filesystem::permissions(folder_, std::filesystem::perms::owner_all,
+                                 std::filesystem::perm_options::add, ignored);
+  }
   if (!std::filesystem::is_directory(folder_, ignored)) {
     throw InputError(fmt::format("cannot create the folder '{}' for results: {}", folder_,
                                  error ? error.message() : std::string("it is not a folder")));
