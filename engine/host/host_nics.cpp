@@ -16,6 +16,7 @@
 #include "engine/cancellation.hpp"
 #include "engine/descriptor.hpp"
 #include "engine/driver/udp/address_states.hpp"
+#include "engine/driver/udp/udp_address.hpp"
 #include "engine/driver/udp/udp_device.hpp"
 #include "engine/driver/verbs/verbs.hpp"
 
@@ -97,7 +98,7 @@ std::vector<HostNic> udp_nics() {
     nic.device = engine::name_of_device(entry->ifa_name);
     nic.up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
     const std::string folder = "/sys/class/net/" + nic.device;
-    nic.mtu = static_cast<std::uint32_t>(number_in(folder + "/mtu"));
+    nic.mtu = engine::device_mtu(nic.device);
     nic.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     if (!nic.loopback) nic.bits_per_second = number_in(folder + "/speed") * 1'000'000;
     look_for_obstacles(nic, entry->ifa_addr, states);

@@ -114,7 +114,7 @@ void EndpointMemory::add_to(EndpointStats& stats) const {
 
 std::string describe_registration_cache(const Tunables& tunables) {
   std::shared_ptr<Userfault> userfault;
-  const std::string why = verbs_ports().empty() ? "no NIC of this host needs registered memory"
+  const std::string why = verbs_ports().empty() ? "no NIC listed here needs registered memory"
                                                 : complaint(tunables, userfault);
   if (!why.empty()) return "off: " + why;
   return "on: the memory of sends stays registered until it is unmapped";

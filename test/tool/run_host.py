@@ -2,10 +2,11 @@
 """Cases of run_test.py: what the host and the caller may withhold, such as permissions and mounts."""
 
 import os
+import re
 import shutil
 import tempfile
 
-from cases import Skipped, case, check, finish, start_process
+from cases import SKIPPED, Skipped, case, check, finish, start_process
 from run_harness import COMMAND, patience
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -56,3 +57,37 @@ def files_of_any_umask():
                 expected += files
             made = made_files(folder)
             check(sorted(made) == sorted(expected) and all(made.values()), f"umask {mask:04o}: {made}")
+
+
+def in_mounts_of_its_own(script, arguments):
+    """Runs the command after this script of the shell, which ends with 77 if it is not permitted."""
+    process = start_process(["unshare", "-m", "sh", "-c", f'{script} || exit {SKIPPED}; exec "$@"', "sh", *COMMAND, *arguments])
+    status, output = finish(process)
+    if status == SKIPPED or "unshare failed" in output:
+        raise Skipped("this user may not mount anything in a namespace of its own")
+    return status, output
+
+
+@case(gate=True)
+def where_sys_is_not_mounted():
+    """Without /sys nobody knows which RDMA devices there are; what sockets tell stays the same."""
+    status, output = in_mounts_of_its_own("mount -t tmpfs none /sys", ["info"])
+    check(status == 0, f"{status}\n{output}")
+    check("only UDP NICs" not in output and "of this host needs" not in output, output)
+    check(re.search(r"^  unknown: /sys is not mounted here", output, re.M) or "no libibverbs" in output, output)
+    check(re.search(r"^  udp:127\.0\.0\.1 +lo +up, MTU \d+$", output, re.M), output)
+    status, output = in_mounts_of_its_own("mount -t tmpfs none /sys", ["info", "--to", "127.0.0.1"])
+    check(status == 0 and re.search(r" [1-9]\d* of the device: ", output) and " 0 of the device" not in output,
+          f"{status}\n{output}")
+    status, output = in_mounts_of_its_own("mount -t tmpfs none /sys", [*SMALLEST, *patience()])
+    check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
+def where_neither_proc_nor_sys_is_mounted():
+    for arguments in (["info"], ["info", "--to", "127.0.0.1"]):
+        status, output = in_mounts_of_its_own("mount -t tmpfs none /sys && umount -l /proc", arguments)
+        check(status == 0, f"{arguments}: {status}\n{output}")
+        check("only UDP NICs" not in output and " 0 of the device" not in output, output)
+    status, output = in_mounts_of_its_own("mount -t tmpfs none /sys && umount -l /proc", [*SMALLEST, *patience()])
+    check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")

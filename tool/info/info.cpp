@@ -79,6 +79,10 @@ std::string rdma_text() {
   if (!engine::has_verbs()) return text + "  this build has no libibverbs, and so no verbs NICs\n";
   // The kernel's own list: a device may be there without a driver in user space.
   const std::vector<std::string> known = rdma_devices();
+  std::error_code error;
+  if (known.empty() && !std::filesystem::exists("/sys/class", error)) {
+    return text + "  unknown: /sys is not mounted here, where Linux lists them\n";
+  }
   if (known.empty()) return text + "  none: this host has only UDP NICs\n";
   for (const std::string& name : known) {
     text += fmt::format("  {:<40} no driver in user space; install ibverbs-providers\n", name);

@@ -6,13 +6,13 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 
+#include "engine/descriptor.hpp"
 #include "hawser/engine.hpp"
 
 namespace hawser::engine {
@@ -66,16 +66,6 @@ int matching_prefix(const ifaddrs& interface, const SocketAddress& local) {
     prefix += __builtin_popcount(static_cast<unsigned>(bits.bytes[i]));
   }
   return std::memcmp(own.bytes, wanted.bytes, own.count) == 0 ? 129 : prefix;
-}
-
-std::uint32_t mtu_of(const char* interface) {
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return kUsualMtu;
-  ifreq request{};
-  std::strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
-  const bool known = ::ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
-  ::close(fd);
-  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : kUsualMtu;
 }
 
 // Explains why this text names no address that a socket can have.
@@ -178,6 +168,15 @@ bool from_nic_address(const NicAddress& address, const SocketAddress& local, Soc
   return names_one_host(data) && address == to_nic_address(data, control);
 }
 
+std::uint32_t device_mtu(const std::string& device) {
+  const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::strncpy(request.ifr_name, device.c_str(), IFNAMSIZ - 1);
+  const bool known =
+      socket && ::ioctl(socket.get(), SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0;
+  return known ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
+}
+
 std::uint32_t interface_mtu(const SocketAddress& local) {
   ifaddrs* interfaces = nullptr;
   if (::getifaddrs(&interfaces) != 0) return kUsualMtu;
@@ -192,7 +191,8 @@ std::uint32_t interface_mtu(const SocketAddress& local) {
       best_prefix = prefix;
     }
   }
-  return best == nullptr ? kUsualMtu : mtu_of(best->ifa_name);
+  const std::uint32_t mtu = best == nullptr ? 0 : device_mtu(best->ifa_name);
+  return mtu == 0 ? kUsualMtu : mtu;
 }
 
 }  // namespace hawser::engine

@@ -56,6 +56,9 @@ struct UdpAddressLayout {
 [[nodiscard]] bool from_nic_address(const proto::NicAddress& address, const SocketAddress& local,
                                     SocketAddress& data, SocketAddress& control);
 
+// The MTU of the interface of this name, as the kernel tells it to a socket; 0 if it doesn't.
+[[nodiscard]] std::uint32_t device_mtu(const std::string& device);
+
 // The MTU of the interface that has `local`, or whose network contains it (127.0.0.2 is in lo's).
 // 1500 if there is none.
 [[nodiscard]] std::uint32_t interface_mtu(const SocketAddress& local);
