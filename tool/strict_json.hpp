@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tool/error.hpp"
+#include "tool/utf8.hpp"
 
 namespace hawser::tool {
 
@@ -35,13 +36,19 @@ inline void refuse_above(const std::string& where, std::uint64_t number, std::ui
 }
 
 // Parses a plan. Refuses text that nlohmann-json accepts: it takes the last of equal keys, and a
-// NUL as the end. Deep nesting would be read, but copies and other uses of such a value recurse,
-// and overflow the stack. Throws InputError, or nlohmann::json::exception for what is no JSON.
+// NUL as the end. Text that is not UTF-8 is refused here, since the parser would repeat its bytes.
+// Deep nesting would be read, but copies and other uses of such a value recurse, and overflow the
+// stack. Throws InputError, or nlohmann::json::exception for what is no JSON.
 [[nodiscard]] inline nlohmann::json parse_strictly(const std::string& text) {
   using Json = nlohmann::json;
   constexpr int kDeepest = 32;  // a plan has about six levels
   if (const std::size_t at = text.find('\0'); at != std::string::npos) {
     refuse("", fmt::format("byte {} is a NUL, which a plan can't contain", at + 1));
+  }
+  if (const std::string valid = valid_utf8(text); valid != text) {
+    const auto at = std::ranges::mismatch(text, valid).in1;
+    refuse("", fmt::format("line {} is not UTF-8, as a plan must be",
+                           1 + std::count(text.begin(), at, '\n')));
   }
   std::vector<std::set<std::string>> open;
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {

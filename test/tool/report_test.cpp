@@ -147,6 +147,14 @@ TEST_CASE("report: names that are no UTF-8 are replaced, never thrown about") {
         "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
+TEST_CASE("report: what is printed of a file does not control the terminal") {
+  CHECK(printable("caf\xc3\xa9 \xf0\x9f\x98\x80") == "caf\xc3\xa9 \xf0\x9f\x98\x80");
+  for (const char* control : {"\x1b", "\n", "\x7f", "\xc2\x9b", "\xff"}) {
+    INFO(control);
+    CHECK(printable(std::string("a") + control + "[31m") == "a\xEF\xBF\xBD[31m");
+  }
+}
+
 TEST_CASE("report: what is no message is none") {
   for (const char* line : {"", "x", "{}", "[]", "3", "{\"result\":{}}",
                            "{\"progress\":{\"done\":1}}", "{\"note\":3}", "{\"result\""}) {

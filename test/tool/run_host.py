@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of run_test.py: what the host and the caller may withhold, such as permissions and mounts."""
 
+import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 from cases import SKIPPED, Skipped, case, check, finish, start_process
@@ -91,3 +93,49 @@ def where_neither_proc_nor_sys_is_mounted():
         check("only UDP NICs" not in output and " 0 of the device" not in output, output)
     status, output = in_mounts_of_its_own("mount -t tmpfs none /sys && umount -l /proc", [*SMALLEST, *patience()])
     check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
+def plans_that_are_not_utf8():
+    """Nothing of a plan reaches the terminal that is no character, or that controls it."""
+    with open(os.path.join(HERE, "experiments", "small.json"), "rb") as file:
+        small = file.read()
+    refused = (
+        (small.replace(b'"Do eight', b'"Do \xff eight'), "line 2 is not UTF-8, as a plan must be"),
+        (small.replace(b'"runtime_s"', b'"runtime\xe9s"'), "line 5 is not UTF-8, as a plan must be"),
+        (small.decode().encode("utf-16"), "line 1 is not UTF-8|is a NUL"),
+        (b"{\xc3\xa9}", "is not a plan: "),
+        (b'{"a\\u001b[31m": 1, "a\\u001b[31m": 2}', "the key 'a\ufffd\\[31m' occurs twice"),
+        (b'{"plan": 3, "\\u009b31m": 3}', "there is no (key|field) '\ufffd31m'|'question' is missing"),
+        (b'{"plan": {"\\u009b31m": 3}}', "is missing"),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        plan = os.path.join(folder, "plan.json")
+        for content, says in refused:
+            with open(plan, "wb") as file:
+                file.write(content)
+            for arguments in (["sim", plan, "--check"], ["storm", "--plan", plan]):
+                done = subprocess.run([*COMMAND, *arguments], capture_output=True, check=False)
+                text = done.stderr.decode("utf-8")  # throws where it is no UTF-8
+                check(done.returncode == 2 and re.search(says, text), f"{arguments}: {done.returncode} {content!a}\n{text!a}")
+                check(text.rstrip("\n").isprintable(), f"{content!a}: {text!a}")
+
+
+@case(gate=True)
+def files_whose_names_are_not_utf8():
+    """JSON and HTML are UTF-8, whatever a plan's file is called."""
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(os.fsencode(folder), b"na\xffme")
+        shutil.copy(os.path.join(HERE, "experiments", "small.json"), name + b".json")
+        done = subprocess.run([*COMMAND, "sim", name + b".json", "--to", name], capture_output=True, check=False)
+        check(done.returncode == 0, f"{done.returncode}\n{done.stderr!a}")
+        with open(os.path.join(name, b"report.html"), "rb") as file:
+            check("<html" in file.read().decode("utf-8"), "the report")
+        done = subprocess.run([*COMMAND, *FAILING, "--shrink", name + b".plan"], capture_output=True, check=False)
+        check(done.returncode == 1, f"{done.returncode}\n{done.stderr!a}")
+        figures = os.path.join(folder, "figures.json")
+        done = subprocess.run([*COMMAND, "storm", "--plan", name + b".plan", *FAILING[3:], "--json", figures],
+                              capture_output=True, check=False)
+        check(done.returncode == 1, f"{done.returncode}\n{done.stderr!a}")
+        with open(figures, "rb") as file:
+            json.loads(file.read().decode("utf-8"))

@@ -12,6 +12,7 @@
 #include "tool/input_file.hpp"
 #include "tool/sim/json_keys.hpp"
 #include "tool/storm/options.hpp"
+#include "tool/utf8.hpp"
 
 namespace hawser::tool {
 namespace {
@@ -418,11 +419,11 @@ std::vector<Plan> plans_from_json(const std::string& text, const std::string& na
     }
     return plans;
   } catch (const InputError& error) {
-    throw InputError(fmt::format("'{}': {}", name, error.what()));
+    throw InputError(fmt::format("'{}': {}", name, printable(error.what())));
   } catch (const fabric::InputError& error) {
-    throw InputError(fmt::format("'{}': {}", name, error.what()));
+    throw InputError(fmt::format("'{}': {}", name, printable(error.what())));
   } catch (const Json::exception& error) {
-    throw InputError(fmt::format("'{}' is not a plan: {}", name, error.what()));
+    throw InputError(fmt::format("'{}' is not a plan: {}", name, printable(error.what())));
   }
 }
 

@@ -297,7 +297,7 @@ sim::Plan plan_from_json(const Json& json, const std::string& name) {
     if (!complaint.empty()) throw InputError(complaint);
     return plan;
   } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", name, error.what()));
+    throw InputError(fmt::format("{}: {}", name, printable(error.what())));
   }
 }
 
@@ -312,16 +312,16 @@ sim::Plan read_plan(const std::string& file) {
   try {
     json = parse_strictly(text);
   } catch (const InputError& error) {
-    throw InputError(fmt::format("'{}': {}", file, error.what()));
+    throw InputError(fmt::format("'{}': {}", file, printable(error.what())));
   } catch (const Json::exception& error) {
-    throw InputError(fmt::format("'{}' is not a plan: {}", file, error.what()));
+    throw InputError(fmt::format("'{}' is not a plan: {}", file, printable(error.what())));
   }
   if (!json.is_object() || !json.contains("plan")) {
     throw InputError(fmt::format("'{}' is not a plan: there is no field 'plan'", file));
   }
   for (const auto& [name, value] : json.items()) {
     if (name == "plan" || name == "note" || name == "commit") continue;
-    throw InputError(fmt::format("'{}': there is no field '{}'", file, name));
+    throw InputError(fmt::format("'{}': there is no field '{}'", file, printable(name)));
   }
   return plan_from_json(json["plan"], fmt::format("'{}': plan", file));
 }
