@@ -7,6 +7,7 @@
 
 #include "test/engine/driver/conformance/fake_rigs.hpp"
 #include "test/engine/verbs_pair.hpp"
+#include "test/support/own_process_view.hpp"
 
 namespace hawser::engine {
 namespace {
@@ -93,6 +94,29 @@ TEST_CASE("VerbsFd__once_closed_it_stays_quiet_whatever_comes") {
   send_short(pair, 101);
   pair.a->poll({});
   CHECK_FALSE(readable(fd, 0));
+}
+
+TEST_CASE("VerbsFd__no_descriptor_outlives_its_endpoint_or_is_left_to_an_executed_program") {
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(threads);
+  Cables cables(RoceV6{}, IBV_MTU_4096);
+  Tunables tunables = without_timers();
+  tunables.close_timeout_ms = 1;
+  { const VerbsPair first(threads, tunables); }  // what is made once for the process
+  const std::set<int> before = test::open_descriptors();
+  constexpr int kRounds = 100;
+  for (int round = 0; round < kRounds; ++round) {
+    const VerbsPair pair(threads, tunables);
+    CHECK(pair.a->fd() >= 0);
+    if (round > 0) continue;
+    const std::set<int> now = test::open_descriptors();
+    CHECK(now.size() > before.size());
+    for (const int fd : now) {
+      CAPTURE(fd);
+      CHECK((before.contains(fd) || test::is_close_on_exec(fd)));
+    }
+  }
+  CHECK(test::open_descriptors() == before);
 }
 
 }  // namespace hawser::engine
