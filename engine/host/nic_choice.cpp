@@ -5,12 +5,15 @@
 #include <cstdlib>
 #include <set>
 
+#include "engine/host/nic_family.hpp"
 #include "engine/host/nic_list.hpp"
 #include "hawser/nics.hpp"
 
 namespace hawser {
 namespace {
 
+using engine::ChosenNic;
+using engine::DeviceChoice;
 using engine::is_ipv4;
 using engine::is_udp;
 using engine::NicItem;
@@ -62,7 +65,7 @@ class Chooser {
     for (const HostNic& nic : host) choice_.candidates.push_back({nic, false, {}});
   }
 
-  NicChoice run() {
+  DeviceChoice run() {
     leave_out();
     if (std::ranges::all_of(items_, &NicItem::is_negated)) {
       choose_by_default();
@@ -76,7 +79,7 @@ class Chooser {
     }
     if (choice_.nics.empty()) throw NicChoiceError(complaint(), choice_.candidates);
     tell();
-    return std::move(choice_);
+    return {std::move(choice_), std::move(chosen_)};
   }
 
  private:
@@ -119,14 +122,29 @@ class Chooser {
     for (NicCandidate* one : group) {
       if (is_udp(one->nic) && !devices_.insert(one->nic.device).second) {
         one->reason = one->nic.device + " is in use by another of its addresses";
+        remember_other(one->nic);
       } else if (choice_.nics.size() == kMostNics) {
         one->reason = "the choice has " + std::to_string(kMostNics) + " NICs, which is the maximum";
       } else {
         one->chosen = true;
         one->reason = reason;
         choice_.nics.push_back(one->nic.name);
+        chosen_.push_back({one->nic.name, one->nic.device, false, {}, {}});
+        remember(chosen_.back(), one->nic);
       }
     }
+  }
+
+  // Keeps the first address of each family.
+  static void remember(ChosenNic& chosen, const HostNic& nic) {
+    if (!is_udp(nic)) return;
+    std::string& name = is_ipv4(nic) ? chosen.v4 : chosen.v6;
+    if (name.empty()) name = nic.name;
+  }
+
+  void remember_other(const HostNic& nic) {
+    const auto chosen = std::ranges::find(chosen_, nic.device, &ChosenNic::device);
+    if (chosen != chosen_.end() && !chosen->is_named) remember(*chosen, nic);
   }
 
   static void leave_loopback(Group& group) {
@@ -160,6 +178,7 @@ class Chooser {
   // Takes the NIC as named. If it is unavailable, the engine says why.
   void choose_exactly(const NicItem& item) {
     choice_.nics.push_back(item.pattern);
+    chosen_.push_back(engine::named_nic(item.pattern));
     // host_nics lists no link-local address.
     const std::string_view interface = engine::interface_in(item.pattern);
     if (!interface.empty()) devices_.emplace(interface);
@@ -168,6 +187,7 @@ class Chooser {
       candidate.chosen = true;
       candidate.reason = "chosen by " + item.text;
       devices_.insert(candidate.nic.device);
+      chosen_.back().device = candidate.nic.device;
     }
   }
 
@@ -227,14 +247,19 @@ class Chooser {
   std::string_view list_;
   std::vector<NicItem> items_;
   NicChoice choice_;
+  std::vector<ChosenNic> chosen_;  // of choice_.nics
   std::set<std::string> devices_;  // interfaces that have a chosen address
   std::vector<const NicItem*> without_match_;
 };
 
 }  // namespace
 
-NicChoice choose_nics(std::string_view list, std::span<const HostNic> host) {
+DeviceChoice engine::choose_devices(std::string_view list, std::span<const HostNic> host) {
   return Chooser(list, host).run();
+}
+
+NicChoice choose_nics(std::string_view list, std::span<const HostNic> host) {
+  return engine::choose_devices(list, host).choice;
 }
 
 NicChoice choose_nics(std::string_view list) { return choose_nics(list, host_nics()); }

@@ -151,9 +151,7 @@ NicItem parse_positive(std::string_view text) {
 
 bool is_udp(const HostNic& nic) { return nic.name.starts_with(kUdpHead); }
 
-bool is_ipv4(const HostNic& nic) {
-  return nic.name.find(':', kUdpHead.size()) == std::string::npos;
-}
+bool is_ipv4(const HostNic& nic) { return family_of(nic.name) == Family::v4; }
 
 std::string_view interface_in(std::string_view name) {
   const std::size_t percent = name.find('%');

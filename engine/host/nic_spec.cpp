@@ -38,4 +38,12 @@ NicSpec parse_nic_spec(std::string_view text) {
   return spec;
 }
 
+std::string_view to_string(Family family) { return family == Family::v4 ? "IPv4" : "IPv6"; }
+
+std::optional<Family> family_of(std::string_view name) {
+  const std::size_t colon = name.find(':');
+  if (colon == std::string_view::npos || name.substr(0, colon) != "udp") return std::nullopt;
+  return name.find(':', colon + 1) == std::string_view::npos ? Family::v4 : Family::v6;
+}
+
 }  // namespace hawser::engine

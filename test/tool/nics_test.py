@@ -10,7 +10,9 @@ Without the privilege to make a network namespace a case says so and ends with 7
 """
 
 import contextlib
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -174,6 +176,102 @@ def a_name_of_several_addresses_is_tried_at_all_of_them():
             status, output = finish(rank)
             check(status == 0, f"{status}\n{output}")
         stranger.kill()
+
+
+def start_ranks(own_hosts, rendezvous, *words, nics=()):
+    """Starts one rank on each host; `nics` are their lists, if they have lists of their own."""
+    ranks = []
+    for rank, host in enumerate(own_hosts):
+        variables = [f"HAWSER_RANK={rank}", f"HAWSER_SIZE={len(own_hosts)}", f"HAWSER_RENDEZVOUS={rendezvous}"]
+        if nics:
+            variables.append(f"HAWSER_NICS={nics[rank]}")
+        ranks.append(start_process(["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", *SMALL_OF_OTHERS,
+                                    *words]))
+    return ranks
+
+
+def nics_of_ranks(path):
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    return [[nic["name"] for nic in rank["nics"]] for rank in report["ranks"]]
+
+
+def pass_with(ranks, path, nics):
+    """Checks that all ranks end well, and which NICs the report gives them. Returns their outputs."""
+    ended = [finish(rank) for rank in ranks]
+    for status, output in ended:
+        check(status == 0, f"{status}\n{output}")
+    check(nics_of_ranks(path) == nics, f"{nics_of_ranks(path)} instead of {nics}\n{ended}")
+    return [output for _, output in ended]
+
+
+@contextlib.contextmanager
+def switched(*addresses_of_hosts):
+    """Hosts whose eth0 is on one switch, each with these addresses."""
+    names = [f"h{index}" for index in range(len(addresses_of_hosts))]
+    with hosts("switch", *names) as (switch, *own):
+        made("-n", switch, "link", "add", "br0", "type", "bridge")
+        made("-n", switch, "link", "set", "br0", "up")
+        for index, (host, addresses) in enumerate(zip(own, addresses_of_hosts)):
+            cable(host, "eth0", switch, f"port{index}")
+            made("-n", switch, "link", "set", f"port{index}", "master", "br0")
+            for address in addresses:
+                made("-n", host, "addr", "add", address, "dev", "eth0",
+                     *(["nodad"] if ":" in address else []))
+        yield own
+
+
+@case(gate=True)
+def a_dual_stack_host_goes_by_one_that_has_only_ipv6():
+    for nics in ((), ("if:eth0", "eth*"), ("!docker*,udp", "udp:fd07::2")):
+        with switched(("10.7.0.1/24", "fd07::1/64"), ("fd07::2/64",)) as own:
+            ranks = start_ranks(own, "[fd07::1]:29400", "--json", "report", nics=nics)
+            pass_with(ranks, "report", [["udp:fd07::1"], ["udp:fd07::2"]])
+
+
+@case(gate=True)
+def a_dual_stack_host_goes_by_one_that_has_only_ipv4():
+    with switched(("10.7.0.1/24", "fd07::1/64"), ("10.7.0.2/24",)) as own:
+        ranks = start_ranks(own, "10.7.0.1:29400", "--json", "report")
+        pass_with(ranks, "report", [["udp:10.7.0.1"], ["udp:10.7.0.2"]])
+
+
+@case
+def the_last_of_three_hosts_decides_and_a_device_is_left_out_with_a_line():
+    both = ("10.7.0.1/24", "fd07::1/64"), ("10.7.0.2/24", "fd07::2/64")
+    with switched(*both, ("fd07::3/64",)) as own:
+        cable(own[0], "eth1", own[1], "eth1")
+        made("-n", own[0], "addr", "add", "10.8.0.1/24", "dev", "eth1")
+        made("-n", own[1], "addr", "add", "10.8.0.2/24", "dev", "eth1")
+        outputs = pass_with(start_ranks(own, "[fd07::1]:29400", "--json", "report"), "report",
+                            [["udp:fd07::1"], ["udp:fd07::2"], ["udp:fd07::3"]])
+        for rank, address in ((0, "10.8.0.1"), (1, "10.8.0.2")):
+            line = f"rank {rank}: NIC udp:{address} (eth1) is left out: it has no IPv6 address"
+            check(line in outputs[rank], outputs[rank])
+        check("left out" not in outputs[2], outputs[2])
+
+
+@case(gate=True)
+def hosts_without_a_family_in_common_say_which_has_which():
+    # The rendezvous' TCP is on a second cable, whose addresses the lists leave out.
+    with switched(("10.7.0.1/24",), ("fd07::2/64",)) as own:
+        cable(own[0], "eth1", own[1], "eth1")
+        for rank, host in enumerate(own):
+            made("-n", host, "addr", "add", f"10.8.0.{rank + 1}/24", "dev", "eth1")
+        for rank in start_ranks(own, "10.8.0.1:29400", nics=("if:eth0", "if:eth0")):
+            status, output = finish(rank)
+            check(status == 2, f"{status}\n{output}")
+            sentence = (r"hawser: rank \d: The ranks' NICs have no address family in common: only IPv4 at rank 0 \(.*\); "
+                        r"only IPv6 at rank 1 \(.*\); give every host an address of one family")
+            check(re.search(sentence, output), output)
+
+
+@case(gate=True)
+def loopback_has_both_families_too():
+    for name, expected in (("udp:::1", "udp:::1"), ("udp:127.0.0.1", "udp:127.0.0.1")):
+        with hosts("a") as (a,):
+            ranks = start_ranks((a, a), "127.0.0.1:29400", "--json", "report", nics=("if:lo", name))
+            pass_with(ranks, "report", [[expected], [expected]])
 
 
 @case

@@ -2,8 +2,10 @@
 #include "tool/run/joined.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -12,6 +14,7 @@
 
 #include "engine/bootstrap/bootstrap.hpp"
 #include "engine/bootstrap/job_environment.hpp"
+#include "engine/host/nic_family.hpp"
 #include "hawser/engine.hpp"
 #include "hawser/nics.hpp"
 #include "tool/error.hpp"
@@ -101,10 +104,38 @@ void choose_own_nics(const engine::JobPlace& place, RunOptions& options) {
     options.nic_addresses = loopback_nics(place.rank, options.nics);
     return;
   }
-  NicChoice choice = choose_nics("udp");
+  engine::DeviceChoice chosen = engine::choose_devices("udp", host_nics());
+  NicChoice& choice = chosen.choice;
   if (choice.nics.size() > options.nics) choice.nics.resize(options.nics);
   options.nic_addresses = std::move(choice.nics);
+  options.nic_devices = std::move(chosen.devices);
   std::ranges::move(choice.notes, std::back_inserter(options.nic_notes));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown host";
+}
+
+// Tells the other ranks which address families this one has, and takes the family that all have.
+// Every rank must call it, as it is a round of the rendezvous. Throws NoSharedFamily.
+void agree_on_family(const engine::JobPlace& place, engine::Rendezvous& rendezvous,
+                     RunOptions& options) {
+  std::vector<engine::ChosenNic> devices = options.nic_devices;
+  if (devices.empty()) {
+    std::ranges::transform(options.nic_addresses, std::back_inserter(devices), engine::named_nic);
+  }
+  const auto offer = engine::encode(engine::offer_of(devices, host_name()));
+  std::vector<engine::FamilyOffer> offers;
+  for (const auto& blob : rendezvous.all_gather(offer, meeting_ms(options))) {
+    offers.push_back(engine::decode_offer(blob));
+  }
+  const std::optional<engine::Family> family = engine::shared_family(offers);
+  if (!family || options.nic_devices.empty()) return;
+  engine::FamilyChoice kept = engine::keep_family(devices, *family, options.nics);
+  for (const std::string& note : kept.notes) tell("rank {}: {}\n", place.rank, note);
+  options.nic_addresses = std::move(kept.nics);
+  options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
 }
 
 // The server of a rank 0 that was told the rendezvous.
@@ -272,6 +303,7 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
     options.nics = static_cast<std::uint32_t>(options.nic_addresses.size());
     say_what_runs(options, schedule, place);
     engine::Rendezvous rendezvous(place.rendezvous, place.rank, place.size, meeting_ms(options));
+    agree_on_family(place, rendezvous, options);
     ConsoleSink sink(place.rank, place.size);
     RankResult result = run_rank(options, config_of(options, place, rendezvous), sink);
     if (result.failure && limit.is_over()) {
@@ -290,6 +322,9 @@ ExitCode run_joined(const RunOptions& given, Joining joining) {
   } catch (const engine::BootstrapError& error) {
     tell("hawser: rank {}: {}\n", place.rank, error.what());
     return failure_of_meeting(error).code;
+  } catch (const engine::NoSharedFamily& error) {
+    tell("hawser: rank {}: {}\n", place.rank, error.what());
+    return ExitCode::bad_input;
   }
 }
 

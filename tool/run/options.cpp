@@ -12,6 +12,7 @@
 
 #include "engine/driver/fault/fault_spec.hpp"
 #include "engine/driver/verbs/verbs.hpp"
+#include "engine/host/nic_family.hpp"
 #include "engine/host/nic_list.hpp"
 #include "hawser/nics.hpp"
 #include "tool/error.hpp"
@@ -318,9 +319,10 @@ void RunOptionParser::finish_nics() {
     const bool are_names =
         !o.nic_addresses.empty() && std::ranges::all_of(o.nic_addresses, engine::is_nic_name);
     if (!are_names) {
-      NicChoice choice = choose_nics(list);
-      o.nic_addresses = std::move(choice.nics);
-      o.nic_notes = std::move(choice.notes);
+      engine::DeviceChoice chosen = engine::choose_devices(list, host_nics());
+      o.nic_addresses = std::move(chosen.choice.nics);
+      o.nic_notes = std::move(chosen.choice.notes);
+      o.nic_devices = std::move(chosen.devices);
     }
     if (is_number(nics_) && o.nic_addresses.size() > o.nics) o.nic_addresses.resize(o.nics);
   }

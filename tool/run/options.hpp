@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/host/nic_family.hpp"
 #include "hawser/tunables.hpp"
 #include "tool/attack/attack.hpp"
 #include "tool/run/fault_plan.hpp"
@@ -27,7 +28,10 @@ struct RunOptions {
   std::uint32_t ranks = 8;
   std::uint32_t nics = 4;
   std::vector<std::string>
-      nic_addresses;                   // instead of loopback ones; every rank of a host has these
+      nic_addresses;  // instead of loopback ones; every rank of a host has these
+  // What a list chose on this host, more than nic_addresses if --nics asks for fewer. Empty if all
+  // NICs are named.
+  std::vector<engine::ChosenNic> nic_devices;
   std::vector<std::string> nic_notes;  // lines about NICs that were asked for and are missing
   std::string workload = "gpt2";
   std::optional<Microbenchmark> microbenchmark;  // instead of a workload
