@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -301,10 +302,12 @@ def joined(rank, port):
 
 @case(gate=True)
 def random_bytes_at_the_ports():
-    """Rank 1 starts once rank 0 has been sent bytes, so that the job can't end before them."""
+    """Rank 1 stands still until rank 0 has been sent bytes: the job can't end before them."""
     port = free_port()
-    ranks = [joined(0, port)]
+    ranks = [joined(rank, port) for rank in range(2)]
     targets = wait_for(lambda: udp_ports_of(ranks[0].pid), "rank 0's sockets", ranks[0])
+    ranks[1].send_signal(signal.SIGSTOP)
+    stopped = True
     dice = random.Random(1)
     sent = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -315,9 +318,10 @@ def random_bytes_at_the_ports():
                 except OSError:
                     pass
                 sent += 1
-            if sent >= 2000 and len(ranks) == 1:
-                ranks.append(joined(1, port))
-            elif len(targets) == 4 and len(ranks) == 2:
+            if sent >= 2000 and stopped:
+                ranks[1].send_signal(signal.SIGCONT)
+                stopped = False
+            elif not stopped and len(targets) == 4:
                 targets = targets + udp_ports_of(ranks[1].pid)
     ends = [finish(rank) for rank in ranks]
     output = ends[0][1]
