@@ -13,7 +13,7 @@ std::string words_for(std::string_view nic, const UdpWayNews& news) {
     case UdpWayNews::Kind::fragmented:
       return fmt::format(
           "{}: the route to {} carries datagrams of at most {} bytes, but this session's have {}: "
-          "the kernel sends them as IP fragments, several times slower. New sessions fit the "
+          "the kernel sends them as IP fragments, several times slower. New messages fit the "
           "route. Restore the route's larger MTU (`ip route get {}`), or reconnect",
           nic, to, news.whole_bytes, news.bytes, to);
     case UdpWayNews::Kind::unsegmented:

@@ -94,9 +94,10 @@ struct RxPacket {
   [[nodiscard]] std::uint32_t datagram_bytes() const { return bytes + payload_bytes; }
 };
 
-// up: the NIC works (again). address() may differ from before.
+// up: the NIC works (again). address() may differ from before. ways: max_datagram_to() may answer
+// otherwise than before.
 struct NicEvent {
-  enum class Kind : std::uint8_t { down, up };
+  enum class Kind : std::uint8_t { down, up, ways };
   Kind kind = Kind::down;
 };
 
@@ -185,7 +186,8 @@ class Nic {
 
   // The path MTU to an address, as the driver knows it now: at most caps().max_datagram_bytes,
   // which is also the answer while it is unknown. Longer datagrams arrive too, but cost more (UDP:
-  // IP fragments). Asked when a session begins: may cost system calls.
+  // IP fragments). Asked when a session begins, and for its next message after an event `ways`: may
+  // cost system calls.
   [[nodiscard]] virtual std::uint32_t max_datagram_to(const NicAddress& remote) {
     static_cast<void>(remote);
     return caps().max_datagram_bytes;

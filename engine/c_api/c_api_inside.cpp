@@ -94,7 +94,7 @@ static_assert(same(hawser::Blame::nobody, HAWSER_BLAME_NOBODY) &&
               same(hawser::Blame::link, HAWSER_BLAME_LINK));
 // The sizes are part of the ABI.
 static_assert(sizeof(hawser_nic_stats) == 160 && sizeof(hawser_path_stats) == 72 &&
-              sizeof(hawser_peer_stats) == 32 && sizeof(hawser_event) == 40 &&
+              sizeof(hawser_peer_stats) == 40 && sizeof(hawser_event) == 40 &&
               sizeof(hawser_verdict) == 24 &&
               sizeof(hawser_trace_record) == sizeof(hawser::TraceRecord));
 
@@ -263,6 +263,7 @@ hawser_status hawser_endpoint_peer_stats(const hawser_endpoint* endpoint, hawser
     stats->at_rest = found.at_rest ? 1 : 0;
     stats->failure = code(found.failure);
     stats->fragment_bytes = found.fragment_bytes;
+    stats->session_bytes = found.session_bytes;
     stats->failure_reason = static_cast<std::uint8_t>(found.failure_reason);
     const std::size_t room = std::min(*count, found.paths.size());
     for (std::size_t i = 0; i < room; ++i) paths[i] = path_stats_of(found.paths[i]);

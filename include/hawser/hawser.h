@@ -295,8 +295,7 @@ size_t hawser_host_nics(hawser_host_nic* nics, size_t count);
 size_t hawser_shorten_address(const void* address, size_t bytes, void* out, size_t out_bytes);
 /* Returns the id of the endpoint that the address names; 0 if it is not an address. */
 uint64_t hawser_endpoint_id_of(const void* address, size_t bytes);
-/* Describes the address for people, cut to `text_bytes` with its terminating 0. Returns the length
- * of the whole text. */
+/* Describes the address, cut to `text_bytes` with its terminating 0. Returns the whole length. */
 size_t hawser_describe_address(const void* address, size_t bytes, char* text, size_t text_bytes);
 
 /* ---- endpoints ---- */
@@ -491,7 +490,8 @@ typedef struct hawser_peer_stats {
   hawser_status failure;
   uint8_t at_rest;         /* long quiet: it has no paths until it is woken */
   uint8_t failure_reason;  /* a hawser_reason: why it failed; hawser_reason_text has a sentence */
-  uint32_t fragment_bytes; /* payload of a full packet of the session; 0: no session */
+  uint32_t fragment_bytes; /* payload of a full packet, as the ways carry it now; 0: no session */
+  uint32_t session_bytes;  /* the most that it may be in this session */
 } hawser_peer_stats;
 
 /* The same for the paths of one peer; may also return HAWSER_UNKNOWN_PEER. */

@@ -219,7 +219,8 @@ struct PeerStats {
   bool established = false;
   bool at_rest = false;  // has been quiet, and has no paths until it is woken
   Status failure = Status::ok;
-  std::uint32_t fragment_bytes = 0;      // payload of a full packet of the session; 0: no session
+  std::uint32_t fragment_bytes = 0;      // payload of a full packet, as the ways carry it now
+  std::uint32_t session_bytes = 0;       // the most that it may be in this session; 0: no session
   Reason failure_reason = Reason::none;  // why it failed, as its event says
   std::uint64_t sends_pending = 0;
   std::uint64_t last_heard_ns_ago = 0;

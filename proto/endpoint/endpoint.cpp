@@ -130,15 +130,16 @@ Status Endpoint::send(Time now, const SendRequest& request) {
   if (peer->session.state == SessionState::failed) return peer->session.failure;
   owners.sessions.want_session(*peer);
   if (peer->session.state == SessionState::idle) return Status::again;
-  if (!fits_in_fragments(request.bytes, peer->session.state == SessionState::ready
-                                            ? peer->session.fragment_bytes
-                                            : owners.sender.limits().fragment_bytes)) {
+  if (!wire::fits_in_fragments(request.bytes, peer->session.state == SessionState::ready
+                                                  ? peer->session.session_bytes
+                                                  : owners.sender.limits().fragment_bytes)) {
     return Status::invalid_argument;
   }
+  if (owners.sessions.doubts_ways(peer->session)) owners.sessions.follow_ways(*peer);
   // A message that fits any fragment size the handshake may agree on can wait for it here. Others
   // can't, as a number once given must be sent.
   if (peer->session.state != SessionState::ready &&
-      !fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
+      !wire::fits_in_fragments(request.bytes, wire::kMinFragmentBytes)) {
     return Status::again;
   }
   if (!owners.has_place_for_send(*peer)) return Status::again;

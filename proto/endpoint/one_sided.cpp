@@ -57,7 +57,8 @@ Status admit(Owners& owners, PeerId id, OperationId operation, std::uint64_t byt
   if (!peer->handshake.one_sided) return Status::unsupported;
   if (key.process != process_of(peer->identity.remote_id, peer->identity.remote_epoch))
     return Status::stale_region;
-  if (!fits_in_fragments(bytes, peer->session.fragment_bytes)) return Status::invalid_argument;
+  if (!wire::fits_in_fragments(bytes, peer->session.session_bytes)) return Status::invalid_argument;
+  if (owners.sessions.doubts_ways(peer->session)) owners.sessions.follow_ways(*peer);
   if (!owners.has_place_for_send(*peer)) return Status::again;
   return owners.turn.operations.is_free(operation) ? Status::ok : without_slot(operation);
 }

@@ -97,7 +97,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     stats.at_rest = true;
     stats.established = record.state == SessionState::ready;
     stats.failure = record.failure;
-    stats.fragment_bytes = stats.established ? record.fragment_bytes : 0;
+    stats.fragment_bytes = stats.session_bytes = stats.established ? record.session_bytes : 0;
     stats.failure_reason = record.failure_reason;
     stats.last_heard_ns_ago = silence(record.last_heard);
     return Status::ok;
@@ -107,6 +107,7 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
   stats.established = peer->session.state == SessionState::ready;
   stats.failure = peer->session.failure;
   stats.fragment_bytes = stats.established ? peer->session.fragment_bytes : 0;
+  stats.session_bytes = stats.established ? peer->session.session_bytes : 0;
   stats.failure_reason = peer->session.failure_reason;
   stats.sends_pending = peer->open_sends;
   stats.last_heard_ns_ago = silence(peer->session.last_heard);

@@ -148,7 +148,7 @@ Path* Transmitter::choose_path(Peer& peer, std::uint64_t want_bytes) {
 void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, Pick& pick,
                                  PacketBuffer& buffer, TxPacket& packet) {
   const OutgoingMessage& message = outgoing_.at(pick.message);
-  const FragmentExtent extent = extent_of(peer, message, pick.fragment);
+  const FragmentExtent extent = extent_of(message, pick.fragment);
   wire::PacketWriter writer(buffer);
   // A fragment that lies in several pieces is copied behind the headers, unless it is too long.
   if (message.gathered && extent.bytes <= Joints::kMostBeside) writer.leave_free(extent.bytes);
@@ -165,7 +165,8 @@ void Transmitter::write_fragment(Peer& peer, Path& path, std::uint64_t number, P
   if (pick.again) header.flags |= wire::kFlagRetransmit;
   const std::uint16_t lanes = nics_[path.local_nic].lanes;
   if (lanes > 1) header.flags |= wire::kFlagSprayed;
-  writer.part(wire::FragmentPart{to_wire(message.number), pick.fragment});
+  writer.part(wire::FragmentPart{to_wire(message.number),
+                                 wire::fragment_field(message.size_class, pick.fragment)});
   if (message.granted) {
     writer.part(wire::ReceiveSlotPart{message.rx_slot, message.rx_generation});
   } else if (message.kind == SendKind::message) {
@@ -451,6 +452,7 @@ Transmitter::BurstOutcome Transmitter::note_refusal() {
 Transmitter::BurstOutcome Transmitter::transmit_burst(Peer& peer, std::uint64_t in_a_row) {
   if (peer.sends.retransmits.empty() && peer.sends.to_send.empty()) return BurstOutcome::all;
   sessions_.hear_news(peer);
+  if (sessions_.doubts_ways(peer.session)) sessions_.follow_ways(peer);
   const std::uint64_t want_bytes = wire_bytes_of_full_packet(peer) * sender_.limits().burst_packets;
   if (!peer.sends.to_send.empty())
     paths_.bind_for_bulk(peer, outgoing_.at(peer.sends.to_send.front()).fragments);

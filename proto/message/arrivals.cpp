@@ -34,12 +34,11 @@ namespace hawser::proto {
 
 namespace {
 
-std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragment,
-                            std::uint32_t fragment_bytes) {
-  const std::uint64_t begin = std::uint64_t{fragment} * fragment_bytes;
+std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragment) {
+  const std::uint64_t begin = std::uint64_t{fragment} * message.fragment_bytes;
   return begin >= message.bytes ? 0
                                 : static_cast<std::size_t>(std::min<std::uint64_t>(
-                                      fragment_bytes, message.bytes - begin));
+                                      message.fragment_bytes, message.bytes - begin));
 }
 
 // Copies what has room into the one buffer of a receive.
@@ -110,7 +109,7 @@ IncomingMessage* Incoming::incoming_for(Peer& peer, const wire::PacketView& pack
     }
     return nullptr;
   }
-  return make_incoming(peer, number, *packet.envelope);
+  return make_incoming(peer, number, packet);
 }
 
 // A matched message uses its receive's own descriptor. A message that a receive waits for therefore
@@ -152,9 +151,19 @@ bool Incoming::may_enter(const Peer& peer, std::uint64_t number) const {
   return !peer.receives.table.needs_block(number) || numbers_.available() > numbers_.size();
 }
 
+// The bytes of the fragments of a message whose first packet this is. 0: the session has no such
+// class.
+std::uint16_t Incoming::size_in(const Peer& peer, const wire::PacketView& packet) {
+  const std::uint8_t size_class = packet.fragment->size_class();
+  if (!wire::is_class_of(size_class, peer.session.session_bytes)) return 0;
+  return wire::bytes_of_class(size_class, peer.session.session_bytes);
+}
+
 IncomingMessage* Incoming::make_incoming(Peer& peer, std::uint64_t number,
-                                         const wire::EnvelopePart& envelope) {
-  if (!fits_in_fragments(envelope.length(), peer.session.fragment_bytes)) {
+                                         const wire::PacketView& packet) {
+  const wire::EnvelopePart& envelope = *packet.envelope;
+  const std::uint16_t size = size_in(peer, packet);
+  if (size == 0 || !wire::fits_in_fragments(envelope.length(), size)) {
     reporter_.drop(DropReason::bad_field);
     return nullptr;
   }
@@ -177,10 +186,11 @@ IncomingMessage* Incoming::make_incoming(Peer& peer, std::uint64_t number,
                    .steps = envelope.steps,
                    .collective = static_cast<Collective>(envelope.collective),
                    .priority = envelope.priority};
-  message->fragments = count_fragments(message->bytes, peer.session.fragment_bytes);
-  message->may_come =
-      unscheduled_fragments(message->bytes, message->fragments, peer.session.fragment_bytes,
-                            peer.identity.remote_unscheduled, message->hint);
+  message->size_class = packet.fragment->size_class();
+  message->fragment_bytes = size;
+  message->fragments = count_fragments(message->bytes, size);
+  message->may_come = unscheduled_fragments(message->bytes, message->fragments, size,
+                                            peer.identity.remote_unscheduled, message->hint);
   if (!message->arrived.start(bitmap_blocks_, message->fragments) || !may_enter(peer, number) ||
       !peer.receives.table.set(number, id.index)) {
     free_incoming(*message);
@@ -239,6 +249,8 @@ void Incoming::on_envelope(Peer& peer, const wire::PacketView& packet) {
   if (packet.envelope->kind == wire::EnvelopeKind::cancel) return on_cancel(peer, packet);
   IncomingMessage* message = incoming_for(peer, packet);
   if (message == nullptr) return;
+  if (packet.fragment->size_class() != message->size_class)
+    return reporter_.drop(DropReason::bad_field);
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message->all_sent = true;
   if (message->matched) {
     answer_again(peer, *message);
@@ -290,15 +302,15 @@ void Incoming::bury(Peer& peer, std::uint64_t number) {
 }
 
 void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::PacketView& packet) {
-  const std::uint32_t fragment = packet.fragment->fragment;
-  if (fragment >= message.fragments ||
-      packet.payload.size() != fragment_length(message, fragment, peer.session.fragment_bytes)) {
+  const std::uint32_t fragment = packet.fragment->index();
+  if (packet.fragment->size_class() != message.size_class || fragment >= message.fragments ||
+      packet.payload.size() != fragment_length(message, fragment)) {
     return reporter_.drop(DropReason::bad_field);
   }
   if ((packet.header->flags & wire::kFlagAllSent) != 0) message.all_sent = true;
   const bool is_one_sided = message.one_sided != OneSided::none;
   if (is_one_sided && !message.arrived.is_claimed(fragment) && !may_place(peer, message)) return;
-  const std::uint64_t begin = std::uint64_t{fragment} * peer.session.fragment_bytes;
+  const std::uint64_t begin = std::uint64_t{fragment} * message.fragment_bytes;
   const std::uint32_t stored_before = message.first_chunk;
   const bool stores = !message.matched && !message.arrived.is_claimed(fragment);
   // After NO_ROOM the sender starts anew, with a grant.
@@ -332,7 +344,7 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
   message.moved = coarse(turn_.now());
   answered(peer, message, fragment);
   if (message.arrived.complete()) {
-    if (message.paced) count_granted(peer);
+    if (message.paced) count_granted(peer, message);
     return arrived_whole(message);
   }
   if (message.paced) grant_progress(peer, message);

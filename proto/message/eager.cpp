@@ -40,7 +40,7 @@ bool Incoming::take_eager(Peer& peer, const wire::PacketView& packet) {
   const wire::EnvelopePart& envelope = *packet.envelope;
   const std::size_t bytes = packet.payload.size();
   if (number != peer.receives.next_to_process || packet.fragment->fragment != 0 ||
-      envelope.length() != bytes || bytes > peer.session.fragment_bytes ||
+      envelope.length() != bytes || bytes > peer.session.session_bytes ||
       descriptors_.any_starved() || !peer.receives.table.has_place_for(number)) {
     return false;
   }

@@ -38,7 +38,8 @@ void Outgoing::send_envelope(const OutgoingMessage& message) {
                to_wire(peer.sends.floor));
   if (message.next_fragment == message.fragments) writer.header().flags |= wire::kFlagAllSent;
   if (ways == Ways::all) writer.header().flags |= wire::kFlagInsists;
-  writer.part(wire::FragmentPart{to_wire(message.number), 0});
+  writer.part(
+      wire::FragmentPart{to_wire(message.number), wire::fragment_field(message.size_class, 0)});
   wire::EnvelopePart envelope = envelope_of(message);
   if (message.cancel == Cancel::asked) envelope.kind = wire::EnvelopeKind::cancel;
   writer.part(envelope);

@@ -52,11 +52,10 @@ Incoming::Overtaking Incoming::overtaking_of(const Peer& peer) const {
   return all;
 }
 
-DetectionLevel Incoming::level_of(const Peer& peer, const IncomingMessage& message) const {
+DetectionLevel Incoming::level_of(const IncomingMessage& message) const {
   if (!message.all_sent) {
     const std::uint32_t missing = message.fragments - message.arrived.claimed();
-    return is_tail(missing, peer.session.fragment_bytes) ? DetectionLevel::tail
-                                                         : DetectionLevel::bulk;
+    return is_tail(missing, message.fragment_bytes) ? DetectionLevel::tail : DetectionLevel::bulk;
   }
   const bool gate =
       turn_.tunables.recovery_gate != 0 && groups_.awaits_last(message.channel, message.hint);
@@ -73,7 +72,7 @@ Duration Incoming::detection_interval(const Peer& peer, const IncomingMessage& m
   const Duration least =
       overtaking.is_sprayed ? std::max(overtaking.window, kLeastWindow) : turn_.granularity;
   if (message.all_sent && overtaking.is_sprayed && overtaking.is_ordered) return overtaking.window;
-  switch (level_of(peer, message)) {
+  switch (level_of(message)) {
     case DetectionLevel::bulk: return (smoothed + std::max(variance * 4, turn_.granularity)) * 4;
     case DetectionLevel::tail:
       // Nothing more is to be sent: missing fragments are under way, or lost.
@@ -93,7 +92,7 @@ void Incoming::expect(const Peer& peer, IncomingMessage& message, bool progress)
   }
   // Much is missing, and the next fragment of a burst would only show the same.
   if (message.expect_turn == turn_.number() && message.expect_timer.is_armed() &&
-      level_of(peer, message) == DetectionLevel::bulk) {
+      level_of(message) == DetectionLevel::bulk) {
     return;
   }
   message.expect_turn = message.backoff == 0 ? turn_.number() : 0;

@@ -50,8 +50,8 @@ std::uint64_t fragments_awaited(const IncomingMessage& message) {
              : message.may_come - here;
 }
 
-void recount_awaited(IncomingMessage& message, const Peer& peer, Grantee& grantee) {
-  const std::uint64_t awaited = fragments_awaited(message) * peer.session.fragment_bytes;
+void recount_awaited(IncomingMessage& message, Grantee& grantee) {
+  const std::uint64_t awaited = fragments_awaited(message) * message.fragment_bytes;
   grantee.awaited += awaited - message.awaited;
   message.awaited = awaited;
 }
@@ -73,8 +73,7 @@ GrantRank Incoming::grant_rank(const IncomingMessage& message) const {
   }
   if (message.hint.priority > 0) return GrantRank::hinted;
   const std::uint32_t left = message.fragments - std::min(message.may_come, message.fragments);
-  return is_tail(left, peers_.at(message.peer).session.fragment_bytes) ? GrantRank::tail
-                                                                       : GrantRank::ordinary;
+  return is_tail(left, message.fragment_bytes) ? GrantRank::tail : GrantRank::ordinary;
 }
 
 // For a matched message: checks whether part of it needs a grant.
@@ -112,9 +111,9 @@ void Incoming::leave_grants(IncomingMessage& message) {
 }
 
 // A fragment of a paced message has come, which shows how fast its peer is.
-Grantee& Incoming::count_granted(const Peer& peer) {
+Grantee& Incoming::count_granted(const Peer& peer, const IncomingMessage& message) {
   Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
-  grantee.came += peer.session.fragment_bytes;
+  grantee.came += message.fragment_bytes;
   grantee.pace = std::max(grantee.pace, 2 * grantee.came);
   return grantee;
 }
@@ -122,10 +121,10 @@ Grantee& Incoming::count_granted(const Peer& peer) {
 // A fragment of a paced message has come. More of the message may be granted now, and less is
 // awaited.
 void Incoming::grant_progress(const Peer& peer, IncomingMessage& message) {
-  Grantee& grantee = count_granted(peer);
+  Grantee& grantee = count_granted(peer, message);
   const bool wants = is_stopped(message) || grant_limit(message) > message.may_come;
   if (wants != grants_.by_age.contains(message)) return regrade(message);
-  recount_awaited(message, peer, grantee);
+  recount_awaited(message, grantee);
   regrade(grantee);
 }
 
@@ -134,7 +133,7 @@ void Incoming::regrade(IncomingMessage& message) {
   const std::uint32_t index = messages_.index_of(message);
   const Peer& peer = peers_.at(message.peer);
   Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
-  recount_awaited(message, peer, grantee);
+  recount_awaited(message, grantee);
   const bool wants =
       message.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
   const bool wanted = grants_.by_age.contains(messages_, index);
@@ -210,12 +209,12 @@ void Incoming::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t b
   Peer& peer = peers_.at(grantee.peer);
   const std::uint32_t from =
       is_stopped(message) ? message.arrived.first_missing() : message.may_come;
-  const std::uint64_t count = std::max<std::uint64_t>(bytes / peer.session.fragment_bytes, 1);
+  const std::uint64_t count = std::max<std::uint64_t>(bytes / message.fragment_bytes, 1);
   // A stopped sender may send its unscheduled bytes anew, whatever the grant says.
   const auto up_to = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
   // A grant behind many awaited bytes would measure those.
-  if (message.asked_at == Time{} && message.awaited <= count * peer.session.fragment_bytes) {
+  if (message.asked_at == Time{} && message.awaited <= count * message.fragment_bytes) {
     message.asked_at = turn_.now();
     message.asked_from = from;
     message.asked_to = up_to;
@@ -268,8 +267,8 @@ void Incoming::give_grants() {
       IncomingMessage& message = messages_.at(grantee.wanting.front());
       std::uint64_t bytes = std::min(step, grantee.pace - std::min(grantee.pace, grantee.awaited));
       if (!is_stopped(message)) {
-        bytes = std::min(bytes, std::uint64_t{grant_limit(message) - message.may_come} *
-                                    peers_.at(grantee.peer).session.fragment_bytes);
+        bytes = std::min(
+            bytes, std::uint64_t{grant_limit(message) - message.may_come} * message.fragment_bytes);
       }
       if (bytes > grants_.budget.room()) return grants_.budget.on_short();
       queue.remove(grants_.grantees, index);  // its next turn comes after the others'

@@ -148,8 +148,9 @@ class Incoming {
   // ---- arrivals.cpp
   [[nodiscard]] IncomingMessage* message_at(std::uint32_t entry);
   [[nodiscard]] IncomingMessage* incoming_for(Peer& peer, const wire::PacketView& packet);
+  [[nodiscard]] static std::uint16_t size_in(const Peer& peer, const wire::PacketView& packet);
   [[nodiscard]] IncomingMessage* make_incoming(Peer& peer, std::uint64_t number,
-                                               const wire::EnvelopePart& envelope);
+                                               const wire::PacketView& packet);
   [[nodiscard]] bool take_descriptor(Peer& peer, std::uint64_t number,
                                      const wire::EnvelopePart& envelope, SlabId& id);
   void give_back_unmatched(IncomingMessage& message);
@@ -205,7 +206,7 @@ class Incoming {
   // ---- expect.cpp
   struct Overtaking;
   [[nodiscard]] Overtaking overtaking_of(const Peer& peer) const;
-  [[nodiscard]] DetectionLevel level_of(const Peer& peer, const IncomingMessage& message) const;
+  [[nodiscard]] DetectionLevel level_of(const IncomingMessage& message) const;
   [[nodiscard]] Duration detection_interval(const Peer& peer, const IncomingMessage& message) const;
   void expect(const Peer& peer, IncomingMessage& message, bool progress);
   void expire_expectation(IncomingMessage& message);
@@ -218,7 +219,7 @@ class Incoming {
   [[nodiscard]] GrantRank grant_rank(const IncomingMessage& message) const;
   void start_grants(IncomingMessage& message);
   void leave_grants(IncomingMessage& message);
-  Grantee& count_granted(const Peer& peer);
+  Grantee& count_granted(const Peer& peer, const IncomingMessage& message);
   void grant_progress(const Peer& peer, IncomingMessage& message);
   void regrade(IncomingMessage& message);
   void regrade(Grantee& grantee);

@@ -50,6 +50,7 @@ struct IncomingMessage {
   std::uint64_t bytes = 0;
   std::uint16_t channel = 0;
   bool delivered_level = false;  // the sender waits for status delivered
+  std::uint8_t size_class = 0;
   Hint hint{};
 
   std::uint32_t fragments = 1;
@@ -67,7 +68,8 @@ struct IncomingMessage {
   bool kept = false;        // its sender was told that it can't be cancelled
   bool outlives = false;    // its session has ended
   bool matched = false;
-  bool no_room = false;   // payload was dropped; the sender waits for a grant
+  bool no_room = false;              // payload was dropped; the sender waits for a grant
+  std::uint16_t fragment_bytes = 0;  // of its size class
   std::uint64_t age = 0;  // among the messages without a receive, if it is claimed or held over
   bool all_sent = false;
   bool grant_due = false;  // this and the next are the outbox's

@@ -37,7 +37,7 @@ WordOperation operation_of(const wire::SignalPart& signal) {
 
 // Whether the packet has all bytes of a write.
 bool is_whole(const wire::PacketView& packet) {
-  return packet.fragment->fragment == 0 && packet.payload.size() == packet.target->length();
+  return packet.fragment->index() == 0 && packet.payload.size() == packet.target->length();
 }
 
 }  // namespace
@@ -101,10 +101,11 @@ void Incoming::on_write(Peer& peer, const wire::PacketView& packet) {
     return take_fragment(peer, *message, packet);
   }
   const bool is_reply = (packet.target->flags & wire::kTargetReply) != 0;
-  if (!fits_in_fragments(packet.target->length(), peer.session.fragment_bytes))
+  const std::uint16_t size = size_in(peer, packet);
+  if (size == 0 || !wire::fits_in_fragments(packet.target->length(), size))
     return reporter_.drop(DropReason::bad_field);
   if (is_reply) return begin_reply(peer, number, packet);
-  const bool is_long = packet.target->length() > peer.session.fragment_bytes;
+  const bool is_long = packet.target->length() > size;
   if (!is_long && !is_whole(packet)) return reporter_.drop(DropReason::bad_field);
   if (!is_long && !has_place_for_notice(*packet.target)) return reporter_.drop(DropReason::no_room);
   if (!may_settle(peer, number)) return;
@@ -147,7 +148,7 @@ void Incoming::on_read(Peer& peer, const wire::PacketView& packet) {
   const std::uint64_t number = expand(packet.fragment->message, peer.receives.next_to_process);
   IncomingMessage* message = nullptr;
   if (!is_fresh(peer, packet, number, message)) return;
-  if (!fits_in_fragments(packet.target->length(), peer.session.fragment_bytes))
+  if (!wire::fits_in_fragments(packet.target->length(), peer.session.session_bytes))
     return reporter_.drop(DropReason::bad_field);
   if (!sends_.may_reply(peer)) return reporter_.drop(DropReason::no_descriptor);
   if (!may_settle(peer, number)) return;
@@ -183,7 +184,7 @@ void Incoming::on_atomic(Peer& peer, const wire::PacketView& packet) {
 void Incoming::begin_reply(Peer& peer, std::uint64_t number, const wire::PacketView& packet) {
   OneSidedSend* const fetch = sends_.fetch_named(peer, packet.target->note);
   const std::uint64_t bytes = packet.target->length();
-  const bool is_long = bytes > peer.session.fragment_bytes;
+  const bool is_long = bytes > size_in(peer, packet);
   const bool is_withdrawn = (packet.target->flags & wire::kTargetWithdrawn) != 0;
   if ((fetch != nullptr && bytes != fetch->target.length()) ||
       (!is_withdrawn && !is_long && !is_whole(packet))) {
@@ -227,9 +228,11 @@ void Incoming::begin_long(Peer& peer, std::uint64_t number, const wire::PacketVi
   message.matched = message.processed = true;
   message.buffer = into;
   message.buffer_bytes = message.bytes;
-  message.fragments = count_fragments(message.bytes, peer.session.fragment_bytes);
+  message.size_class = packet.fragment->size_class();
+  message.fragment_bytes = size_in(peer, packet);
+  message.fragments = count_fragments(message.bytes, message.fragment_bytes);
   message.may_come =
-      std::max(unscheduled_fragments(message.bytes, message.fragments, peer.session.fragment_bytes,
+      std::max(unscheduled_fragments(message.bytes, message.fragments, message.fragment_bytes,
                                      peer.identity.remote_unscheduled, message.hint),
                1u);
   ++peer.messages;

@@ -62,6 +62,8 @@ struct OutgoingMessage {
   std::uint64_t bytes = 0;
   std::uint64_t tag = 0;
   std::uint16_t channel = 0;
+  std::uint8_t size_class = 0;
+  std::uint16_t fragment_bytes = 0;  // of that class
   SendOptions options{};
 
   std::uint32_t fragments = 1;      // an empty message has one
@@ -89,6 +91,16 @@ struct OutgoingMessage {
   bool gathered = false;   // from the pieces of the send's list
   ListLink send_link;      // on the peer's list of messages with fragments to send
 };
+
+// The part of a message that a fragment carries.
+[[nodiscard]] inline FragmentExtent extent_of(const OutgoingMessage& message,
+                                              std::uint32_t fragment) {
+  const std::uint64_t begin = std::uint64_t{fragment} * message.fragment_bytes;
+  if (begin >= message.bytes) return {};
+  const std::uint64_t left = message.bytes - begin;
+  return {begin,
+          static_cast<std::size_t>(left < message.fragment_bytes ? left : message.fragment_bytes)};
+}
 
 // A fragment that waits for retransmission.
 struct Retransmit {

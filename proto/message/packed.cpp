@@ -45,12 +45,12 @@ bool Outgoing::pack_others(Peer& peer, Pick& pick, wire::PacketWriter& writer, T
            message.next_fragment == 0 && row.has_room_for(message.bytes);
   };
   std::array<std::byte, Joints::kMostBeside> gathered;
-  if (!row.add_first(payload(first, extent_of(peer, first, 0), gathered.data()))) return false;
+  if (!row.add_first(payload(first, extent_of(first, 0), gathered.data()))) return false;
   while (!peer.sends.to_send.empty()) {
     OutgoingMessage& message = messages_.at(peer.sends.to_send.front());
     if (!joins(message)) break;
     row.add(to_wire(message.number), envelope_of(message),
-            payload(message, extent_of(peer, message, 0), gathered.data()));
+            payload(message, extent_of(message, 0), gathered.data()));
     ++message.next_fragment;
     ++message.in_flight;
     turn_.counters.data_bytes_sent += message.bytes;

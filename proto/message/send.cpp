@@ -133,12 +133,22 @@ void Outgoing::end_session(Peer& peer, Status status) {
 
 // Sets the fields that depend on the session, which are known only once it is ready.
 void Outgoing::prepare(const Peer& peer, OutgoingMessage& message) const {
-  const std::uint64_t size = peer.session.fragment_bytes;
-  const std::uint64_t count = message.bytes == 0 ? 1 : (message.bytes + size - 1) / size;
-  message.fragments = static_cast<std::uint32_t>(count);
-  message.may_send =
-      unscheduled_fragments(message.bytes, message.fragments, peer.session.fragment_bytes,
-                            unscheduled_bytes_, message.options.hint);
+  const PeerSession& session = peer.session;
+  message.size_class = 0;
+  message.fragment_bytes = session.session_bytes;
+  // A write's signal was found to fit behind its bytes into one packet.
+  const auto has_signal = [&] {
+    return message.kind == SendKind::write &&
+           (one_sided_.at(message.one_sided).target.flags & wire::kTargetSignals) != 0;
+  };
+  if (session.size_class != 0 && !has_signal()) {
+    message.size_class =
+        wire::class_of_message(message.bytes, session.size_class, session.session_bytes);
+    message.fragment_bytes = wire::bytes_of_class(message.size_class, session.session_bytes);
+  }
+  message.fragments = count_fragments(message.bytes, message.fragment_bytes);
+  message.may_send = unscheduled_fragments(message.bytes, message.fragments, message.fragment_bytes,
+                                           unscheduled_bytes_, message.options.hint);
   // The first fragment of a one-sided operation is what asks for a grant.
   if (message.kind != SendKind::message) message.may_send = std::max(message.may_send, 1u);
 }

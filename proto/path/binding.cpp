@@ -203,7 +203,7 @@ Path* PathSet::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
 CongestionController PathSet::fresh_window(const Peer& peer, std::size_t local) const {
   constexpr std::uint64_t kMost = 4;  // times the value for an unknown rate
   constexpr Duration kTurns = microseconds(2);
-  const auto packet = static_cast<std::uint32_t>(wire_bytes_of_full_packet(peer));
+  const auto packet = static_cast<std::uint32_t>(wire_bytes_of_longest_packet(peer));
   const std::uint64_t link =
       nics_[local].lanes == 1 ? 0 : nics_[local].nic->caps().link_bytes_per_s;
   const auto trip_ns = static_cast<double>((peer.response.smoothed() + kTurns).ns);

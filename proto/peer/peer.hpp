@@ -85,33 +85,23 @@ static_assert(sizeof(Peer) <= 1280);
          peer.session.state == SessionState::answered;
 }
 
-// Fragment indices, and the bitmaps over them, have 28 bits: 2^40 bytes in fragments of 4 KiB.
-[[nodiscard]] constexpr bool fits_in_fragments(std::uint64_t bytes, std::uint32_t fragment_bytes) {
-  return bytes <= std::uint64_t{fragment_bytes} << 28;
-}
-
+// Of messages that begin now.
 [[nodiscard]] inline std::uint64_t wire_bytes_of_full_packet(const Peer& peer) {
   return peer.session.fragment_bytes + wire::kDataHeaderBytes;
+}
+// Of messages that began while the ways carried all that the session agreed on.
+[[nodiscard]] inline std::uint64_t wire_bytes_of_longest_packet(const Peer& peer) {
+  return peer.session.session_bytes + wire::kDataHeaderBytes;
 }
 
 // A NIC of the peer's that has moved may take less than the session's fragments need.
 [[nodiscard]] inline bool takes_full_packets(const Peer& peer, const wire::NicRecord& nic) {
-  return nic.max_datagram * wire::kWordBytes >= wire_bytes_of_full_packet(peer);
+  return nic.max_datagram * wire::kWordBytes >= wire_bytes_of_longest_packet(peer);
 }
 // The least that a NIC record says of a NIC that takes them.
 [[nodiscard]] inline std::uint16_t words_of_full_packet(const Peer& peer) {
-  return static_cast<std::uint16_t>((wire_bytes_of_full_packet(peer) + wire::kWordBytes - 1) /
+  return static_cast<std::uint16_t>((wire_bytes_of_longest_packet(peer) + wire::kWordBytes - 1) /
                                     wire::kWordBytes);
-}
-
-// The part of a message that a fragment carries.
-[[nodiscard]] inline FragmentExtent extent_of(const Peer& peer, const OutgoingMessage& message,
-                                              std::uint32_t fragment) {
-  const std::uint64_t begin = std::uint64_t{fragment} * peer.session.fragment_bytes;
-  if (begin >= message.bytes) return {};
-  const std::uint64_t left = message.bytes - begin;
-  return {begin, static_cast<std::size_t>(
-                     left < peer.session.fragment_bytes ? left : peer.session.fragment_bytes)};
 }
 
 // A slot that stays unbound for long must not jump by half of the wire's path numbers. A peer that

@@ -96,7 +96,7 @@ TraceRecord Reporter::traced(TraceKind kind, const Peer& peer, const Path& path,
   if (const auto* message = outgoing_.get(SlabId{packet.message, packet.message_generation})) {
     record.message = message->number;
     record.operation = static_cast<std::uint64_t>(message->operation);
-    record.bytes = static_cast<std::uint32_t>(extent_of(peer, *message, packet.fragment).bytes);
+    record.bytes = static_cast<std::uint32_t>(extent_of(*message, packet.fragment).bytes);
   }
   return record;
 }
@@ -122,7 +122,7 @@ void Reporter::trace_arrival(const Peer& peer, const wire::PacketView& packet,
   record.bytes = static_cast<std::uint32_t>(packet.payload.size());
   if (packet.fragment != nullptr) {
     record.message = expand(packet.fragment->message, peer.receives.next_to_process);
-    record.fragment = packet.fragment->fragment;
+    record.fragment = packet.fragment->index();
   }
   turn_.trace(record);
 }

@@ -392,7 +392,7 @@ void Sessions::send_session(Peer& peer, wire::PacketType type, NicPair over, std
   part.first_number = turn_.tunables.initial_sequence;
   part.fragment_bytes = peer.handshake.offered_bytes;
   part.nics = static_cast<std::uint8_t>(nics_.size());
-  part.features = wire::kFeatureOneSided;
+  part.features = wire::kFeatureOneSided | wire::kFeatureSizeClasses;
   part.absence_ms = static_cast<std::uint16_t>(turn_.tunables.longest_absence_ms);
   part.cookie = cookie;
   part.unscheduled_bytes = outgoing_.unscheduled_bytes();

@@ -37,7 +37,11 @@ void Sessions::take_nic_events() {
     for (std::size_t n = batch.size(); n == batch.size();) {
       n = nics_[nic].nic->events(batch);
       for (std::size_t i = 0; i < n; ++i) {
-        local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
+        if (batch[i].kind == NicEvent::Kind::ways) {
+          ways_.note();
+        } else {
+          local_nic_changed(nic, batch[i].kind == NicEvent::Kind::up);
+        }
       }
       if (n > 0) notice_address(nic);
     }

@@ -52,13 +52,16 @@ struct PeerSession {
   bool floor_awaited : 1 = false;  // this end can't rest without its floor; ends likewise
   bool named : 1 = false;          // called: the program named the process of verified_epoch
   bool met : 1 = false;            // an incarnation of it was READY here
+  std::uint8_t size_class : 4 = 0;  // of long messages that begin now
   CallState call_state;
   HalfOpenMark half_open;
   NicPair route{};  // the pair over which it was last heard
   std::uint8_t remote_nics = 0;
+  std::uint16_t ways_known = 0;  // the newest change of our ways that the size class follows
 
   std::uint32_t remote_index = 0xffffffffu;
-  std::uint32_t fragment_bytes = 0;
+  std::uint16_t fragment_bytes = 0;  // of that class: payload of a full packet
+  std::uint16_t session_bytes = 0;   // the same of class 0, as both ends agreed
   std::uint32_t remotes = kNoIndex;  // of RemoteHandles
   std::uint64_t remote_token = 0;
   std::uint64_t token = 0;  // ours: the peer must send it
@@ -74,6 +77,12 @@ struct PeerSession {
   Time rest_at = kNever;  // when to check whether it has been quiet
 };
 static_assert(sizeof(PeerSession) == 112);
+
+// Both ends have agreed on the payload of a full packet.
+inline void set_session_bytes(PeerSession& session, std::uint32_t bytes) {
+  session.session_bytes = session.fragment_bytes = static_cast<std::uint16_t>(bytes);
+  session.size_class = 0;
+}
 
 // The peer's identity and its NICs. Incarnations are (epoch, counter).
 struct PeerIdentity {
@@ -96,7 +105,8 @@ struct PeerHandshake {
   std::uint32_t calls = 0;
   std::uint16_t call_turn = 0;        // where the next choice of a pair to call over begins
   std::uint8_t close_part_count = 0;  // of the peer's CLOSE; 0: not known
-  bool one_sided = false;             // the peer knows one-sided operations
+  bool one_sided : 1 = false;         // the peer knows one-sided operations
+  bool size_classes : 1 = false;      // and size classes
   std::uint32_t announced_from = 0;   // sequence of the first HELLO that told our NICs' addresses
   std::uint32_t offered_bytes = 0;    // fragment_bytes as we tell it; with our token it is fixed
   Time called_at{};                   // of the newest HELLO: its answer measures the response time

@@ -222,7 +222,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.counter = peer.identity.counter;
   record.absence_ms =
       static_cast<std::uint16_t>(peer.session.remote_absence.ns / milliseconds(1).ns);
-  record.fragment_bytes = peer.session.fragment_bytes;
+  record.session_bytes = peer.session.session_bytes;
   record.remote_unscheduled = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(peer.identity.remote_unscheduled, 0xffffffff));
   record.next_number = peer.sends.next_number;
@@ -242,6 +242,7 @@ void describe(const Peer& peer, RestingPeer& record) {
   record.verified = peer.session.met;
   record.wanted = peer.session.wanted;
   record.one_sided = peer.handshake.one_sided;
+  record.size_classes = peer.handshake.size_classes;
   record.patience_eighths = static_cast<std::uint8_t>(peer.receives.patience_eighths);
   record.route = peer.session.route;
   record.nic_count = peer.session.remote_nics;
@@ -262,6 +263,7 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.session.failure_reason = record.failure_reason;
   peer.session.wanted = record.wanted;
   peer.handshake.one_sided = record.one_sided;
+  peer.handshake.size_classes = record.size_classes;
   peer.identity.remote_epoch = record.remote_epoch;
   peer.identity.remote_counter = record.remote_counter;
   peer.session.met = record.verified;
@@ -275,7 +277,8 @@ void restore(const RestingPeer& record, Peer& peer) {
   peer.session.remote_index = record.remote_index;
   peer.identity.counter = record.counter;
   peer.session.remote_absence = milliseconds(record.absence_ms);
-  peer.session.fragment_bytes = peer.handshake.offered_bytes = record.fragment_bytes;
+  peer.handshake.offered_bytes = record.session_bytes;
+  set_session_bytes(peer.session, record.session_bytes);
   peer.identity.remote_unscheduled = record.remote_unscheduled;
   peer.sends.next_number = peer.sends.floor = peer.sends.told_floor = record.next_number;
   peer.slots.first_remote_number = record.first_remote_number;
@@ -335,6 +338,7 @@ Peer& Sessions::wake(std::uint32_t index) {
   Peer& peer = peers_.wake(index, record);
   start_peer(peer);
   restore(record, peer);
+  peer.session.ways_known = ways_.before_newest();
   ++turn_.counters.peers_woken;
   touched_.add(peer);
   if (peer.session.state == SessionState::failed) return peer;

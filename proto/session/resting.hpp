@@ -43,7 +43,7 @@ struct RestingPeer {
   std::uint32_t remote_sequence = 0;
   std::uint32_t remote_index = 0;
   std::uint32_t counter = 0;
-  std::uint32_t fragment_bytes = 0;
+  std::uint32_t session_bytes = 0;
   std::uint32_t remote_unscheduled = 0;  // capped
   std::uint32_t smoothed_ns = 0;         // of the response time; capped
   std::uint32_t variance_ns = 0;
@@ -58,6 +58,7 @@ struct RestingPeer {
   Reason failure_reason = Reason::none;
   bool wanted : 1 = false;
   bool one_sided : 1 = false;
+  bool size_classes : 1 = false;
   bool verified : 1 = false;  // the epoch and the counter
   std::uint8_t final_count = 0;
   std::uint8_t patience_eighths = 8;

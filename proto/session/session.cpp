@@ -27,22 +27,6 @@
 namespace hawser::proto {
 
 struct Sessions::Beginning {
-  // The payload of a full packet that this end offers: the most that fits the path MTU between all
-  // NICs of both ends, as known now.
-  static std::uint32_t offer_to(Sessions& sessions, Peer& peer) {
-    constexpr std::uint32_t kHeaders = wire::kDataHeaderBytes;
-    constexpr std::uint32_t kWhole = 16;  // payload is a multiple of it
-    std::uint32_t most = sessions.sender_.limits().fragment_bytes + kHeaders;
-    for (const LocalNic& local : sessions.nics_) {
-      for (std::uint32_t i = 0; i < peer.session.remote_nics; ++i) {
-        const NicAddress& address = sessions.peers_.nic_of(peer, i).address;
-        if (!local.nic->can_address(address)) continue;
-        most = std::min(most, local.nic->max_datagram_to(address));
-      }
-    }
-    return (std::max(most, wire::kMinFragmentBytes + kHeaders) - kHeaders) / kWhole * kWhole;
-  }
-
   // Whether large packets of an open send are in flight or wait to be sent. Other sends are no
   // reason to give up a peer for lost large packets: cancelled ones, small ones, and those that
   // wait for the receiver.
@@ -53,8 +37,7 @@ struct Sessions::Beginning {
       const bool moves = message.in_flight > 0 || message.queued > 0 ||
                          (message.next_fragment < message.may_send && !message.stopped);
       const std::uint64_t largest =
-          std::min<std::uint64_t>(message.bytes, peer.session.fragment_bytes) +
-          wire::kDataHeaderBytes;
+          std::min<std::uint64_t>(message.bytes, message.fragment_bytes) + wire::kDataHeaderBytes;
       any |= !message.finished && moves && largest * 2 > wire_bytes_of_full_packet(peer);
     });
     return any;
@@ -134,7 +117,7 @@ void Sessions::draw_token(Peer& peer) {
 // Draws a token, and the size that belongs to it, for the peer's NICs that are known now.
 void Sessions::draw_offer(Peer& peer) {
   draw_token(peer);
-  peer.handshake.offered_bytes = Beginning::offer_to(*this, peer);
+  peer.handshake.offered_bytes = ask_ways(peer);
 }
 
 // Draws this side's part of a new session.
@@ -198,6 +181,7 @@ bool Sessions::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.session.remote_index = hello.my_index;
   peer.identity.remote_unscheduled = hello.unscheduled_bytes;
   peer.handshake.one_sided = (hello.features & wire::kFeatureOneSided) != 0;
+  peer.handshake.size_classes = (hello.features & wire::kFeatureSizeClasses) != 0;
   peer.slots.first_remote_number = hello.first_number;
   peer.receives.remote_floor = hello.first_number;
   peer.receives.next_to_process = hello.first_number;
@@ -208,9 +192,8 @@ bool Sessions::learn_session(Peer& peer, const wire::SessionPart& hello,
   peer.receives.patience_eighths = 8;
   learn_nics(peer, records);
   // Nothing was sent with the present token yet.
-  if (peer.session.token != told_with)
-    peer.handshake.offered_bytes = Beginning::offer_to(*this, peer);
-  peer.session.fragment_bytes = std::min(peer.handshake.offered_bytes, hello.fragment_bytes);
+  if (peer.session.token != told_with) peer.handshake.offered_bytes = ask_ways(peer);
+  set_session_bytes(peer.session, std::min(peer.handshake.offered_bytes, hello.fragment_bytes));
   std::uint64_t ring = ~std::uint64_t{0};
   for (const wire::NicRecord& record : records) {
     ring = std::min(ring, std::uint64_t{record.receive_kib} * 1024);
@@ -246,6 +229,8 @@ void Sessions::become_ready(Peer& peer) {
     outbox_.add_nic_state(peer, nic);
     outbox_.schedule_soon(peer);
   }
+  if (doubts_ways(peer.session))
+    follow_ways(peer);  // they may have changed since the handshake began
   outgoing_.begin_session(peer);
   turn_.progress();
 }

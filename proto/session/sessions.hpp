@@ -7,6 +7,7 @@
 //   stalls.cpp       operations that stand still although their peer is heard
 //   addresses.cpp    NICs with another address
 //   nic_news.cpp     when each peer hears that a NIC of this end has changed
+//   ways.cpp         what the ways to a peer carry, at first and later
 //   rest.cpp         when a quiet peer becomes a record, and how it wakes
 //   failure.cpp      how a session fails
 //   closing.cpp      how it ends on purpose
@@ -34,9 +35,11 @@
 #include "proto/path/path_set.hpp"
 #include "proto/path/response_time.hpp"
 #include "proto/session/nic_news.hpp"
+#include "proto/session/peer_session.hpp"
 #include "proto/session/places.hpp"
 #include "proto/session/resting.hpp"
 #include "proto/session/session_keys.hpp"
+#include "proto/session/way_changes.hpp"
 #include "proto/wire/mac.hpp"
 #include "proto/wire/packet.hpp"
 
@@ -137,6 +140,13 @@ class Sessions final : public PathUser {
   }
   // The peer's paths follow what its NICs' newest changes say.
   void hear_news(Peer& peer);
+  // What the ways to a peer carry may have changed since its size class followed it.
+  [[nodiscard]] bool doubts_ways(const PeerSession& session) const {
+    return session.ways_known != ways_.newest() ||
+           (session.size_class != 0 && turn_.now() >= ways_.look_at);
+  }
+  // The messages that begin from now on follow what the ways to the peer carry.
+  void follow_ways(Peer& peer);
 
   // ---- timers, once a turn
   void watch_liveness(Peer& peer);
@@ -202,6 +212,9 @@ class Sessions final : public PathUser {
   void tell_awake();
   void spread_news();
 
+  // ---- ways.cpp
+  [[nodiscard]] std::uint32_t ask_ways(Peer& peer);
+
   // ---- rest.cpp
   [[nodiscard]] bool pack_finals(const Peer& peer, RestingPeer& record) const;
   [[nodiscard]] static bool keeps_failure(const Peer& peer);
@@ -255,6 +268,7 @@ class Sessions final : public PathUser {
   std::uint32_t handshake_counter_ = 0;
   std::uint32_t session_sequence_ = 0;
   NicNews news_;
+  WayChanges ways_;
   Places places_;
   DeadlineHeap timers_;  // a deadline for each peer: the earliest of its timers
   bool closing_ = false;

@@ -47,7 +47,8 @@ class Describer {
   }
 
   void part(const FragmentPart& p) {
-    out_ << " | message " << p.message << " fragment " << p.fragment;
+    out_ << " | message " << p.message << " fragment " << p.index();
+    if (p.size_class() != 0) out_ << " of class " << unsigned{p.size_class()};
   }
 
   void part(const EnvelopePart& p) {

@@ -19,6 +19,7 @@
 
 #include "hawser/one_sided.hpp"
 #include "proto/nic.hpp"
+#include "proto/wire/size_class.hpp"
 
 namespace hawser::proto::wire {
 
@@ -76,6 +77,7 @@ enum class EnvelopeKind : std::uint8_t { message = 0, cancel = 1 };
 
 // SessionPart::features
 inline constexpr std::uint8_t kFeatureOneSided = 1;
+inline constexpr std::uint8_t kFeatureSizeClasses = 2;
 
 // TargetPart::flags
 inline constexpr std::uint8_t kTargetReply = 1;      // WRITE: to the fetch that the note names
@@ -137,7 +139,12 @@ static_assert(kMaxSlots == 16 && kMaxNics == 16, "CommonHeader::slot has 4 bits 
 
 struct FragmentPart {
   std::uint32_t message;
-  std::uint32_t fragment;
+  std::uint32_t fragment;  // fragment_field(): size class and index
+
+  [[nodiscard]] constexpr std::uint32_t index() const { return fragment & kFragmentIndexMask; }
+  [[nodiscard]] constexpr std::uint8_t size_class() const {
+    return static_cast<std::uint8_t>(fragment >> kFragmentIndexBits);
+  }
 };
 
 struct EnvelopePart {

@@ -244,6 +244,8 @@ TEST_CASE("CApi__moves_a_message_and_mirrors_its_completions") {
           HAWSER_OK);
   CHECK(count == 1);
   CHECK(peer.established == 1);
+  CHECK(peer.session_bytes >= 256);
+  CHECK(peer.fragment_bytes == peer.session_bytes);
   CHECK(paths[0].packets_sent > 0);
   hawser_nic_stats nic{};
   count = 0;

@@ -52,7 +52,7 @@ struct Arriving : Sending, OneSidedSender {
     peer.paths.indices.fill(kNoIndex);
     peer.paths.receiving.fill(kNoIndex);
     peer.session.state = SessionState::ready;
-    peer.session.fragment_bytes = kFragment;
+    proto::set_session_bytes(peer.session, kFragment);
     peer.identity.remote_unscheduled = 4 * kFragment;
     peer.response = ResponseTime(microseconds(100));
     REQUIRE(peer.receives.table.open(numbers, 0));

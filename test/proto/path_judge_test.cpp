@@ -26,7 +26,7 @@ struct Court : Sending, PacketOwner, PathUser {
   Court() {
     peer.paths.indices.fill(kNoIndex);
     peer.session.state = SessionState::ready;
-    peer.session.fragment_bytes = 1024;
+    proto::set_session_bytes(peer.session, 1024);
     peer.response = ResponseTime(microseconds(100));
     for (std::size_t i = 0; i < 2; ++i) peers.nic_of(peer, i).state = 1;
     paths.pair_nics(peer);

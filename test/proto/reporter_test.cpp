@@ -91,7 +91,7 @@ TEST_CASE("reporter: a packet's record names its message as long as that exists"
   message->number = 900;
   message->bytes = 100;
   message->operation = OperationId{12};
-  at.peer.session.fragment_bytes = 64;
+  message->fragment_bytes = 64;
   SentPacket packet;
   packet.message = id.index;
   packet.message_generation = id.generation;

@@ -470,7 +470,7 @@ TEST_CASE("one_sided_packets__hello_and_welcome_announce_the_feature", "[O47]") 
   scene.peer.say(PacketType::hello);
   scene.settle();
   for (const auto& packet : scene.peer.seen()) features |= packet.session.features;
-  CHECK(features == proto::wire::kFeatureOneSided);
+  CHECK(features == (proto::wire::kFeatureOneSided | proto::wire::kFeatureSizeClasses));
 }
 
 }  // namespace

@@ -23,6 +23,8 @@ class ObservedNic final : public proto::Nic {
 
   // May be null. The longest datagram that the route to an address carries whole.
   std::function<std::uint32_t(const proto::NicAddress&)> way_bytes;
+  // Its answers have changed: the NIC tells it with its next event.
+  bool have_ways_changed = false;
 
   [[nodiscard]] std::string_view name() const override { return nic_.name(); }
   [[nodiscard]] const proto::NicCaps& caps() const override { return nic_.caps(); }
@@ -54,7 +56,11 @@ class ObservedNic final : public proto::Nic {
     return count;
   }
   [[nodiscard]] std::size_t events(std::span<proto::NicEvent> events) override {
-    return nic_.events(events);
+    const std::size_t count = nic_.events(events);
+    if (!have_ways_changed || count == events.size()) return count;
+    have_ways_changed = false;
+    events[count] = {proto::NicEvent::Kind::ways};
+    return count + 1;
   }
   [[nodiscard]] std::uint64_t overruns() const override { return nic_.overruns(); }
   [[nodiscard]] std::size_t descriptors(std::span<int> fds) const override {

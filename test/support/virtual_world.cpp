@@ -275,6 +275,11 @@ void World::apply(std::uint32_t node, std::string_view faults) {
   for (std::uint32_t index = 0; index < nics(node); ++index) apply(node, index, faults);
 }
 
+void World::tell_of_ways(std::uint32_t node) {
+  for (const auto& nic : nodes_[node]->observed) nic->have_ways_changed = true;
+  wake(node);
+}
+
 void World::take_turn(Node& node) {
   ++turns_;
   for (auto& nic : node.nics) nic->set_time(now_);

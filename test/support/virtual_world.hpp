@@ -139,6 +139,9 @@ class World {
   // Ends the session from `node` to the other node; the status must be ok.
   void disconnect(std::uint32_t node, std::uint32_t other);
 
+  // The drivers of the node, whose ways the configuration gives, say that the ways have changed.
+  void tell_of_ways(std::uint32_t node);
+
   // Makes the node take a turn now, for an event that the world doesn't know of.
   void wake(std::uint32_t node) { nodes_[node]->next_turn = now_; }
 

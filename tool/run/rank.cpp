@@ -150,6 +150,8 @@ class RankRun {
       const std::uint64_t least = result_.fragment_bytes_least;
       result_.fragment_bytes_least = least == 0 ? bytes : std::min(least, bytes);
       result_.fragment_bytes_most = std::max(result_.fragment_bytes_most, bytes);
+      const std::uint64_t agreed = stats.session_bytes;
+      result_.session_bytes_most = std::max(result_.session_bytes_most, agreed);
     }
   }
 

@@ -53,6 +53,7 @@ void visit_result(Result& result, Visit visit) {
   visit("unexpected_bytes_left", result.unexpected_bytes_left);
   visit("fragment_bytes_least", result.fragment_bytes_least);
   visit("fragment_bytes_most", result.fragment_bytes_most);
+  visit("session_bytes_most", result.session_bytes_most);
   visit("nics", result.nics);
   visit("injected", result.injected);
   visit("path_changes", result.path_changes);

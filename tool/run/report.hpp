@@ -92,6 +92,7 @@ struct RankResult {
   // The payload of a full packet: the least and the most of all sessions.
   std::uint64_t fragment_bytes_least = 0;
   std::uint64_t fragment_bytes_most = 0;
+  std::uint64_t session_bytes_most = 0;  // as agreed at a session's begin
   std::vector<NicSample> nics;
   std::vector<Injected> injected;
   std::vector<PathChange> path_changes;

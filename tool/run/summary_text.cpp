@@ -66,13 +66,15 @@ std::string ways_text(const Summary& summary) {
   const std::uint64_t most = summary.fragment_bytes_most;
   std::string text;
   if (most > 0) {
-    text += fmt::format("full packets: {} bytes of payload{}\n", least,
-                        most == least ? "" : fmt::format(" in one session, {} in another", most));
+    const std::uint64_t agreed = summary.session_bytes_most;
+    text += fmt::format("full packets: {} bytes of payload{}{}\n", least,
+                        most == least ? "" : fmt::format(" in one session, {} in another", most),
+                        agreed <= most ? "" : fmt::format("; {} before a way shrank", agreed));
   }
   if (const std::uint64_t cut = counter(summary, "datagrams_fragmented"); cut > 0) {
     text += fmt::format(
         "routes: {} packets were longer than the MTU of their route, and the kernel sent them as "
-        "IP fragments, several times slower; new sessions fit the MTU\n",
+        "IP fragments, several times slower; new messages fit the MTU\n",
         cut);
   }
   if (const std::uint64_t refused = counter(summary, "segmentation_refused"); refused > 0) {
@@ -309,7 +311,9 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
           {"counters", summary.counters},
           {"drops", summary.drops},
           {"fragment_bytes",
-           {{"least", summary.fragment_bytes_least}, {"most", summary.fragment_bytes_most}}},
+           {{"least", summary.fragment_bytes_least},
+            {"most", summary.fragment_bytes_most},
+            {"agreed", summary.session_bytes_most}}},
           {"verified_bytes", summary.verified_bytes},
           {"verified_results", summary.verified_tasks},
           {"wall_s", wall_s},

@@ -137,7 +137,11 @@ void UdpNic::expect_own_device() {
 
 void UdpNic::forget_routes() {
   if (!has_device()) return;
-  for (UdpRemote& remote : addresses_) remote.is_device_known = false;
+  for (UdpRemote& remote : addresses_) {
+    remote.is_device_known = false;
+    remote.whole_bytes = UdpRemote::kUnknownBytes;
+  }
+  have_ways_changed_ = true;
 }
 
 std::uint32_t UdpNic::max_datagram_to(const NicAddress& remote) {
@@ -296,6 +300,11 @@ std::size_t UdpNic::events(std::span<proto::NicEvent> events) {
   if (!fell_ && here_ && !told_here_ && count < events.size()) {
     events[count++] = {proto::NicEvent::Kind::up};
     told_here_ = true;
+  }
+  for (Port* port : {&data_, &control_}) have_ways_changed_ |= port->sender.take_way_changes();
+  if (have_ways_changed_ && count < events.size()) {
+    events[count++] = {proto::NicEvent::Kind::ways};
+    have_ways_changed_ = false;
   }
   return count;
 }

@@ -86,7 +86,8 @@ class UdpNic final : public proto::Nic {
   // Call it after a change of this host's addresses, and now and then while is_lost().
   void look_at_address(Substitute substitute = Substitute::near);
   [[nodiscard]] bool is_lost() const { return !here_; }
-  // Makes the NIC find out again by which device each remote is reached, before it sends there.
+  // Makes the NIC find out again by which device each remote is reached, before it sends there, and
+  // lets the endpoint ask again what the ways carry.
   // Call it after a change of this host's routes, but not often: each answer costs system calls.
   void forget_routes();
 
@@ -149,10 +150,11 @@ class UdpNic final : public proto::Nic {
   SocketAddress local_;
   UdpDevice device_;
   UdpHome home_;
-  bool here_ = true;       // the device has the address
-  bool bound_ = true;      // the sockets have the address
-  bool fell_ = false;      // a `down` event is due
-  bool told_here_ = true;  // an `up` event was sent
+  bool here_ = true;                // the device has the address
+  bool bound_ = true;               // the sockets have the address
+  bool fell_ = false;               // a `down` event is due
+  bool told_here_ = true;           // an `up` event was sent
+  bool have_ways_changed_ = false;  // a `ways` event is due
   std::uint32_t max_datagram_bytes_;
   RemoteTable remotes_;
   std::vector<UdpRemote> addresses_;  // by handle

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "engine/cancellation.hpp"
 #include "proto/wire/layout.hpp"
@@ -167,8 +168,8 @@ UdpSender::Outcome UdpSender::refused(int error, std::size_t& done) {
 }
 
 void UdpSender::ask_for_way(UdpRemote& remote) {
-  if (const std::uint32_t whole = ask_.whole_bytes(remote.data); whole > 0)
-    remote.whole_bytes = whole;
+  const std::uint32_t whole = ask_.whole_bytes(remote.data);
+  if (whole > 0) has_way_changed_ |= std::exchange(remote.whole_bytes, whole) != whole;
   remote.alone = 0;
 }
 

@@ -30,12 +30,14 @@ namespace hawser::engine {
 struct UdpRemote {
   static constexpr std::uint32_t kFirstPatience = 256;
   static constexpr std::uint32_t kMostPatience = 16'384;
+  static constexpr std::uint32_t kUnknownBytes = ~0u;
 
   SocketAddress data;
   SocketAddress control;
-  std::uint32_t device = 0;         // named with each send; 0: the routing tables choose
-  bool is_device_known = true;      // false: ask again before the next send
-  std::uint32_t whole_bytes = ~0u;  // the longest datagram that goes unfragmented, as last asked
+  std::uint32_t device = 0;     // named with each send; 0: the routing tables choose
+  bool is_device_known = true;  // false: ask again before the next send
+  std::uint32_t whole_bytes =
+      kUnknownBytes;                // the longest datagram that goes unfragmented, as last asked
   bool segment = true;              // false: refused for another reason than the length
   std::uint32_t refused_bytes = 0;  // length of the segments refused last; 0: none are refused
   std::uint32_t alone = 0;          // large packets sent alone since the last look at the path
@@ -93,6 +95,8 @@ class UdpSender {
   [[nodiscard]] const UdpSendStats& stats() const { return stats_; }
   // The newest change since the last call.
   [[nodiscard]] std::optional<UdpWayNews> take_news() { return std::exchange(news_, std::nullopt); }
+  // Whether a path was found to carry more or less than before, since the last call.
+  [[nodiscard]] bool take_way_changes() { return std::exchange(has_way_changed_, false); }
 
  private:
   static constexpr std::size_t kMaxMessages = 64;
@@ -142,6 +146,7 @@ class UdpSender {
   std::size_t vector_count_ = 0;
   UdpSendStats stats_;
   std::optional<UdpWayNews> news_;
+  bool has_way_changed_ = false;
 };
 
 }  // namespace hawser::engine

@@ -157,11 +157,13 @@ inline void send_to(SimplePool& pool, engine::UdpNic& nic, const std::string& ad
   send_to(pool, nic, open_at(nic, address), count);
 }
 
+// Without those that only say that ways may have changed.
 inline std::string events_of(engine::UdpNic& nic) {
   std::array<proto::NicEvent, 8> events;
   std::string text;
   const std::size_t count = nic.events(events);
   for (std::size_t i = 0; i < count; ++i) {
+    if (events[i].kind == proto::NicEvent::Kind::ways) continue;
     text += events[i].kind == proto::NicEvent::Kind::up ? "up " : "down ";
   }
   return text;

@@ -45,6 +45,9 @@ TEST_CASE("UDP NIC: where segments become too long for the path, datagrams go on
     if (wire.reaped != 30) return "reaped";
     if (wire.a.stats(Queue::data).send.unsegmented != 1) return "not noticed";
     if (wire.a.detours().fragmented != 15) return "fragments not counted";
+    std::array<proto::NicEvent, 2> events;
+    if (wire.a.events(events) != 1 || events[0].kind != proto::NicEvent::Kind::ways) return "told";
+    if (wire.a.events(events) != 0) return "told again";
     const auto calls = wire.a.stats(Queue::data).send.calls;
     if (wire.send(15, 4000) != 15 || wire.arrived != 45) return "after";
     if (wire.a.stats(Queue::data).send.calls != calls + 1) return "not remembered";
