@@ -102,6 +102,8 @@ class SimNic final : public proto::Nic, public PortOwner {
 
   NicFaults faults;
   void tell(proto::NicEvent::Kind kind);
+  // Whether the endpoint has not asked for an event yet.
+  [[nodiscard]] bool has_untold() const { return !news_.empty(); }
   // The NIC has another address from now on; packets to the old one are lost.
   void move();
   [[nodiscard]] const NicCounters& counters() const { return counters_; }

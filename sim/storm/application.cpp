@@ -211,6 +211,7 @@ void Application::do_send(std::uint32_t index) {
     oracle_.places().on_posted(message.from, message.to, record.at);
     sent_as_[index] = request.operation;
     note_send(index, request.operation);
+    note_message_size(message.from, message.to, peer);
     --undecided_;
     ++open_;
     if (message.cancelled_after.ns > 0) later(Act::cancel_send, index, message.cancelled_after);
@@ -515,10 +516,27 @@ void Application::note_size(std::uint32_t at, std::uint32_t other, PeerId peer) 
   PeerStats stats;
   const bool is_there = host.endpoint().peer_stats(host.now(), peer, stats) == Status::ok;
   if (!is_there || !stats.established) return;
-  if (!oracle_.on_size(at, other, stats.fragment_bytes, world_.since_start())) return;
+  if (!oracle_.on_size(at, other, stats.session_bytes, world_.since_start())) return;
   world_.scribe().count_way(WayCell::narrow_session);
   constexpr std::uint32_t kLeast = 256;
-  if (stats.fragment_bytes == kLeast) world_.scribe().count_way(WayCell::narrowest_session);
+  if (stats.session_bytes == kLeast) world_.scribe().count_way(WayCell::narrowest_session);
+}
+
+// Takes note of the length of a new message's full packets, if its endpoint knows its ways.
+void Application::note_message_size(std::uint32_t at, std::uint32_t other, PeerId peer) {
+  Host& host = world_.host(at);
+  if (std::ranges::any_of(host.nics(), [](const auto& nic) { return nic->has_untold(); })) return;
+  PeerStats stats;
+  const bool is_there = host.endpoint().peer_stats(host.now(), peer, stats) == Status::ok;
+  if (!is_there || !stats.established) return;
+  oracle_.on_message_size(at, other, stats.fragment_bytes, stats.session_bytes,
+                          world_.since_start());
+  const bool is_short = stats.fragment_bytes < stats.session_bytes;
+  const std::size_t pair = std::size_t{at} * world_.hosts() + other;
+  sends_short_.resize(std::max(sends_short_.size(), pair + 1));
+  if (is_short) world_.scribe().count_way(WayCell::shorter_messages);
+  if (!is_short && sends_short_[pair]) world_.scribe().count_way(WayCell::long_again);
+  sends_short_[pair] = is_short;
 }
 
 bool Application::is_done() const {

@@ -172,6 +172,7 @@ class Application final : public Actor {
          {.operation = static_cast<std::uint64_t>(operation)});
   }
   void note_size(std::uint32_t at, std::uint32_t other, PeerId peer);
+  void note_message_size(std::uint32_t at, std::uint32_t other, PeerId peer);
   [[nodiscard]] bool all_sends_ended() const;
 
   const Plan& plan_;
@@ -185,6 +186,7 @@ class Application final : public Actor {
   std::vector<std::uint8_t> drain_tries_;  // that found nothing, by host
   std::vector<std::uint8_t> one_sided_tries_;
   std::vector<OneSided::Channel> flushed_;  // by flush_failure
+  std::vector<bool> sends_short_;           // by pair of hosts: the last message was shortened
   std::vector<OperationId> sent_as_;        // by message
   std::vector<OperationId> received_as_;    // by record
   // The lists of operations that have one; each stays as long as the storm.

@@ -36,7 +36,7 @@ namespace hawser::sim {
   X(send_completion, 32, "completions of sends, by Status")             \
   X(receive_completion, 32, "completions of receives, by Status")       \
   X(place, 8, "fates of places for peers")                              \
-  X(way, 4, "ways that carry less in one piece than NICs")              \
+  X(way, 8, "ways that carry less in one piece than NICs")              \
   X(one_sided, 8, "fates of one-sided operations")
 
 // X(name, text)
@@ -53,7 +53,9 @@ namespace hawser::sim {
 #define HAWSER_CENSUS_WAYS(X)                                              \
   X(narrow_session, "a session took what the least of its ways carried")   \
   X(narrowest_session, "a session took 256 bytes, and a way carried less") \
-  X(fragmented, "a packet was longer than its way carried in one piece")
+  X(fragmented, "a packet was longer than its way carried in one piece")   \
+  X(shorter_messages, "a message began with less than its session allows") \
+  X(long_again, "a message began with all of that, after one with less")
 
 // X(name, text)
 #define HAWSER_CENSUS_ONE_SIDED(X)                                     \

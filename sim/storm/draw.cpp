@@ -194,6 +194,9 @@ Plan draw_plan(std::uint64_t seed) {
     draw_one_sided(one_sided, plan);
     draw_pieces(pieces, plan);
   }
+  Random changing(parts.next());
+  if (seed >= kFirstOfEpochs && seed < kFirstOfOneSided && !is_calm)
+    draw_changing_ways(changing, plan);
   return plan;
 }
 

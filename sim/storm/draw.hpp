@@ -54,6 +54,7 @@ void draw_partners(proto::Random& random, Plan& plan);
 
 // draw_epochs.cpp; of seeds from kFirstOfEpochs on, after all others
 void draw_narrow(proto::Random& random, Plan& plan);
+void draw_changing_ways(proto::Random& random, Plan& plan);
 void draw_epochs(proto::Random& random, Plan& plan);
 
 // draw_one_sided.cpp; of seeds from kFirstOfOneSided on, after all others

@@ -47,6 +47,42 @@ void draw_narrow(Random& random, Plan& plan) {
   }
 }
 
+// A way becomes narrow in the middle of a session, and wide again. Messages begin before, meanwhile
+// and afterwards.
+void draw_changing_ways(Random& random, Plan& plan) {
+  const std::uint64_t fragment = plan.tunables.fragment_bytes;
+  if (fragment <= kLeastFragment) return;
+  for (std::uint64_t count = 1 + random.below(2); count > 0; --count) {
+    FaultPlan fault = draw_place(random, plan);
+    fault.kind = FaultKind::narrow;
+    fault.lasts = nanoseconds(logarithmic(random, 5'000'000, 500'000'000));
+    const std::uint64_t bytes = kHeaders + kLeastFragment + random.below(fragment - kLeastFragment);
+    fault.amount = static_cast<double>(bytes);
+    plan.faults.push_back(fault);
+    const Duration ends = fault.at + fault.lasts;
+    Duration last = ends;
+    for (std::uint64_t messages = 6 + random.below(8); messages > 0; --messages) {
+      MessagePlan message;
+      message.at = some_time(random, fault.lasts * 3);
+      message.at = std::max(fault.at + message.at - fault.lasts, Duration{});
+      message.from = fault.host;
+      message.to = fault.other_host;
+      message.tag = kTag;
+      message.bytes = random.below(fragment * 6);
+      last = std::max(last, message.at);
+      plan.messages.push_back(message);
+      ReceivePlan receive;
+      receive.at = message.at;
+      receive.host = message.to;
+      receive.from = message.from;
+      receive.tag = message.tag;
+      receive.bytes = message.bytes;
+      plan.receives.push_back(receive);
+    }
+    plan.heals_at = std::max(plan.heals_at, last);
+  }
+}
+
 // The clock of a host went back, or is too coarse. Afterwards the host and others call each other.
 void draw_epochs(Random& random, Plan& plan) {
   if (!random.chance(0.5)) return;

@@ -155,6 +155,10 @@ class Oracle {
   // The host says that full packets of the session just established have that payload. Returns true
   // if that is less than NICs take.
   bool on_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes, proto::Duration at);
+  // Messages that the host sends from now on have that payload in full packets; the session allows
+  // `most`.
+  void on_message_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                       std::uint32_t most, proto::Duration at);
   // A process of the host has begun, after an earlier one.
   void on_restarted(std::uint32_t host, std::uint64_t life, std::uint64_t epoch) {
     processes_[host].push_back({life, epoch, {}});

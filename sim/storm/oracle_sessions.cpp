@@ -53,6 +53,14 @@ bool Oracle::on_size(std::uint32_t host, std::uint32_t other, std::uint32_t byte
   return bytes < widths_.of_nics(host, other);
 }
 
+void Oracle::on_message_size(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                             std::uint32_t most, proto::Duration at) {
+  if (widths_.may_send(host, other, bytes, most, at)) return;
+  accuse(host_name(host) + " sends a message to " + host_name(other) + " in packets of " +
+         std::to_string(bytes) + " bytes, of " + std::to_string(most) +
+         " in their session, but its ways carry another size");
+}
+
 // The present process's epoch is not above that of an earlier process of the host, which an
 // endpoint of the other host knew. It knew it by a session, or because its program named it.
 bool Oracle::has_stale_epoch(std::uint32_t host, std::uint32_t other) const {

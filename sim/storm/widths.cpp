@@ -62,6 +62,14 @@ std::vector<std::uint32_t> Widths::offers(std::uint32_t host, std::uint32_t othe
   return all;
 }
 
+bool Widths::may_send(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                      std::uint32_t most, Duration at) const {
+  return std::ranges::any_of(offers(host, other, at, at), [&](std::uint32_t offer) {
+    if (offer >= most) return bytes == most;
+    return bytes <= offer && bytes * 2 > offer;
+  });
+}
+
 bool Widths::may_take(std::uint32_t host, std::uint32_t other, std::uint32_t bytes, Duration since,
                       Duration at) const {
   const std::vector<std::uint32_t> mine = offers(host, other, since, at);

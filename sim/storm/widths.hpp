@@ -5,6 +5,9 @@
 // Each end makes an offer at the moment in which it draws its token. The offer is what the
 // narrowest of its ways to the other one's NICs carries. It is no more than its own NICs carry, and
 // at least 256 bytes. The session takes the smaller of the two offers, and keeps it for its life.
+//
+// Messages that begin later take what the sender's ways carry then. There are not as many sizes as
+// there are ways: fragments are more than half as long as they could be.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +25,10 @@ class Widths {
   // `since` to `at`, the other one at any time before that.
   [[nodiscard]] bool may_take(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
                               proto::Duration since, proto::Duration at) const;
+  // Whether messages that the host sends to the other one from now on may have that payload in full
+  // packets, where the session allows `most`. The host has heard of each change of its ways.
+  [[nodiscard]] bool may_send(std::uint32_t host, std::uint32_t other, std::uint32_t bytes,
+                              std::uint32_t most, proto::Duration at) const;
   // The payload that the NICs of both allow.
   [[nodiscard]] std::uint32_t of_nics(std::uint32_t host, std::uint32_t other) const;
 

@@ -169,6 +169,8 @@ void World::begin(const FaultPlan& fault) {
     case FaultKind::stale_epoch:
     case FaultKind::restart: return crash(fault.host);
     case FaultKind::strangers: return call_as_strangers(fault);
+    case FaultKind::narrow:
+      return host(fault.host).nics()[fault.nic]->tell(proto::NicEvent::Kind::ways);
     default: return;
   }
 }
@@ -177,6 +179,8 @@ void World::end(const FaultPlan& fault) {
   if (fault.kind == FaultKind::restart || fault.kind == FaultKind::stale_epoch) {
     return restart(fault);
   }
+  if (fault.kind == FaultKind::narrow && is_running(fault.host))
+    host(fault.host).nics()[fault.nic]->tell(proto::NicEvent::Kind::ways);
   if (fault.kind == FaultKind::nic_moves || fault.kind == FaultKind::both_move) {
     if (is_running(fault.host)) host(fault.host).nics()[fault.nic]->move();
     if (fault.kind == FaultKind::both_move && is_running(fault.other_host)) {

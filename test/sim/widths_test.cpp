@@ -60,6 +60,26 @@ TEST_CASE("widths__the_least_way_of_either_end_tells") {
   CHECK(may_take(plan, 1024, {}, milliseconds(1)));
 }
 
+TEST_CASE("widths__a_message_fits_the_ways_as_they_are", "[S42]") {
+  sim::Plan plan = two_hosts();
+  plan.faults.push_back(narrow(700, milliseconds(100), milliseconds(100)));
+  const sim::Widths widths(plan);
+  const auto may_send = [&](std::uint32_t bytes, std::uint32_t most, Duration at) {
+    return widths.may_send(0, 1, bytes, most, at);
+  };
+  CHECK(may_send(1024, 1024, milliseconds(90)));
+  CHECK_FALSE(may_send(448, 1024, milliseconds(90)));  // needlessly short
+  CHECK(may_send(608, 1024, milliseconds(110)));
+  CHECK(may_send(448, 1024, milliseconds(110)));
+  CHECK_FALSE(may_send(304, 1024, milliseconds(110)));
+  CHECK_FALSE(may_send(640, 1024, milliseconds(110)));
+  CHECK_FALSE(may_send(1024, 1024, milliseconds(110)));
+  CHECK(may_send(432, 432, milliseconds(110)));  // all that the session allows
+  CHECK_FALSE(may_send(256, 432, milliseconds(110)));
+  CHECK_FALSE(may_send(608, 1024, milliseconds(210)));
+  CHECK(widths.may_send(1, 0, 1024, 1024, milliseconds(110)));
+}
+
 TEST_CASE("widths__a_way_counts_as_it_was_when_the_session_began") {
   sim::Plan plan = two_hosts();
   plan.faults.push_back(narrow(700, milliseconds(100), milliseconds(100)));

@@ -301,6 +301,35 @@ def a_rank_that_is_renumbered_takes_its_steps_and_gets_no_report():
 
 
 @case
+def a_route_that_narrows_during_a_run_shortens_the_packets_of_new_messages():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        made("-n", a, "addr", "add", "10.7.0.1/24", "dev", "eth0")
+        made("-n", b, "addr", "add", "10.7.0.2/24", "dev", "eth0")
+        for host, to in ((a, "10.7.0.2"), (b, "10.7.0.1")):
+            made("-n", host, "route", "add", f"{to}/32", "dev", "eth0", "mtu", "1500")
+        ranks = []
+        for rank, host in enumerate((a, b)):
+            variables = [f"HAWSER_RANK={rank}", "HAWSER_SIZE=2", "HAWSER_RENDEZVOUS=10.7.0.1:29400"]
+            ranks.append(start_process(
+                ["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", "--nic", "if:eth*",
+                 *(["--json", "report"] if rank == 0 else []),
+                 "--workload", "gpt2", "--scale", "512", "--steps", "60"]))
+        read_until(ranks[0], "% of the run")
+        for host, to in ((a, "10.7.0.2"), (b, "10.7.0.1")):
+            made("-n", host, "route", "change", f"{to}/32", "dev", "eth0", "mtu", "1280")
+        for rank in ranks:
+            status, output = finish(rank)
+            check(status == 0, f"{status}\n{output}")
+        with open("report", encoding="utf-8") as file:
+            report = json.load(file)
+        # Those of MTU 1280, and those of MTU 1500.
+        check(report["fragment_bytes"] == {"least": 1152, "most": 1152, "agreed": 1392}, report["fragment_bytes"])
+        counters = report["counters"]
+        check(counters["datagrams_fragmented"] * 10 < counters["data_packets_sent"], counters)
+
+
+@case
 def rank_0_waits_for_its_own_address_while_that_is_tentative():
     with hosts("a", "b") as (a, b):
         cable(a, "eth0", b, "eth0")
