@@ -2,7 +2,9 @@
 #include "engine/bootstrap/bootstrap_race.hpp"
 
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -37,8 +39,8 @@ constexpr auto kWayOfIpv6MayBeMissing = milliseconds(4000);
 // True for errors of this host's own: it has no route there, or may not use it. Nothing that
 // happens at the other end changes that.
 bool leads_nowhere(int code) {
-  return code == ENETUNREACH || code == EADDRNOTAVAIL || code == EAFNOSUPPORT || code == EINVAL ||
-         code == EACCES || code == EPERM;
+  return code == ENETUNREACH || code == ENETDOWN || code == EADDRNOTAVAIL || code == EAFNOSUPPORT ||
+         code == EINVAL || code == EACCES || code == EPERM;
 }
 
 // True if the two ends of the connection are one. A connect to a port of this host where nobody
@@ -65,6 +67,33 @@ bool is_own(const Endpoint& endpoint) {
   Endpoint any_port = endpoint;
   set_port(any_port, 0);
   return socket && ::bind(socket.get(), any_port.get(), any_port.bytes) == 0;
+}
+
+// True if packets to the address stay on this host: the kernel gives them the same address as their
+// source. Unlike bind, this holds with ip_nonlocal_bind, too.
+bool stays_here(const Endpoint& endpoint) {
+  if (is_loopback(endpoint)) return true;
+  const Descriptor socket(::socket(endpoint.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  Endpoint own, other;
+  own.bytes = other.bytes = sizeof own.storage;
+  if (!socket || ::connect(socket.get(), endpoint.get(), endpoint.bytes) != 0 ||
+      ::getsockname(socket.get(), own.get(), &own.bytes) != 0 ||
+      ::getpeername(socket.get(), other.get(), &other.bytes) != 0) {
+    return false;
+  }
+  set_port(own, 0);
+  set_port(other, 0);
+  return own.bytes == other.bytes && std::memcmp(&own.storage, &other.storage, own.bytes) == 0;
+}
+
+// True if the way to this address is lo, and lo is down. The kernel then drops all packets, and
+// connect does not fail.
+bool is_behind_lo_that_is_down(const Descriptor& socket, const Endpoint& endpoint) {
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  const bool is_down = ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0 &&
+                       (static_cast<unsigned>(request.ifr_flags) & IFF_UP) == 0;
+  return is_down && stays_here(endpoint);
 }
 
 }  // namespace
@@ -106,6 +135,9 @@ void Race::start(Attempt& attempt, Time now) {
   if (!attempt.socket) return fail(attempt, errno, now);
   attempt.state = State::connecting;
   attempt.give_up_at = now + kConnectWithin;
+  if (is_behind_lo_that_is_down(attempt.socket, attempt.endpoint)) {
+    return fail(attempt, ENETDOWN, now);
+  }
   if (::connect(attempt.socket.get(), attempt.endpoint.get(), attempt.endpoint.bytes) != 0 &&
       errno != EINPROGRESS) {
     fail(attempt, errno, now);

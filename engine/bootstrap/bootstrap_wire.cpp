@@ -52,15 +52,6 @@ HostPort split(const std::string& address) {
   return parts;
 }
 
-bool is_loopback(const Endpoint& endpoint) {
-  if (endpoint.storage.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(endpoint.storage);
-    return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(endpoint.storage);
-  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0;
-}
-
 std::uint16_t& port_field(Endpoint& endpoint) {
   return endpoint.storage.ss_family == AF_INET6
              ? reinterpret_cast<sockaddr_in6&>(endpoint.storage).sin6_port
@@ -74,6 +65,15 @@ bool is_literal(const std::string& host) {
 }
 
 }  // namespace
+
+bool is_loopback(const Endpoint& endpoint) {
+  if (endpoint.storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(endpoint.storage);
+    return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(endpoint.storage);
+  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) != 0;
+}
 
 bool is_loopback_here_alone(const std::string& address, const std::vector<Endpoint>& endpoints) {
   const std::string host = split(address).host;

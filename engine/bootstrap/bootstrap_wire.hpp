@@ -144,6 +144,8 @@ class NameNotReady : public BootstrapError {
 [[nodiscard]] std::vector<Endpoint> resolve(const std::string& address);
 // True if the host is a name, whose addresses may change, and no literal address.
 [[nodiscard]] bool has_name(const std::string& address);
+// True for 127.0.0.0/8 and ::1.
+[[nodiscard]] bool is_loopback(const Endpoint& endpoint);
 // True if the host is a name that means loopback here and another machine elsewhere. On Debian a
 // host's own name does (127.0.1.1).
 [[nodiscard]] bool is_loopback_here_alone(const std::string& address,
