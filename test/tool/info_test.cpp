@@ -74,10 +74,22 @@ TEST_CASE("info: a host that has loopback alone is told that no other reaches it
   const HostNic card{.name = "udp:10.0.0.7", .device = "eth0", .up = true};
   const HostNic port{.name = "verbs:mlx5_0", .device = "mlx5_0", .up = true};
   const auto warns = Contains("-> no other host reaches these: give a device an address");
-  CHECK_THAT(nics_text({}), warns);
-  CHECK_THAT(nics_text(std::array{loopback, six}), warns && Contains("  udp:::1 "));
+  const auto more = Contains("any other address of 127.0.0.0/8");
+  CHECK_THAT(nics_text({}), Contains("\n  none\n  -> no other host reaches this one: ") && !more);
+  CHECK_THAT(nics_text(std::array{loopback, six}), warns && more && Contains("  udp:::1 "));
+  CHECK_THAT(nics_text(std::array{six}), warns && !more);
+  const HostNic down{.name = "udp:127.0.0.1", .device = "lo", .loopback = true};
+  CHECK_THAT(nics_text(std::array{down}), warns && !more);
   CHECK_THAT(nics_text(std::array{loopback, card}), !warns && Contains("  udp:10.0.0.7 "));
   CHECK_THAT(nics_text(std::array{port, loopback}), warns && !Contains("mlx5_0"));
+}
+
+TEST_CASE("info: a named NIC may have an address that no interface lists") {
+  CHECK_THAT(choice_text("udp:127.0.0.77", {}),
+             Contains("  udp:127.0.0.77 ") && Contains(" + named; this host has the address\n") &&
+                 !Contains("is not a NIC of this host"));
+  CHECK_THAT(choice_text("udp:203.0.113.77", {}),  // TEST-NET-3
+             !Contains(" + named") && Contains("is not a NIC of this host"));
 }
 
 TEST_CASE("info: why each NIC is chosen, or is not") {

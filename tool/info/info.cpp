@@ -8,11 +8,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/socket.h>
 
+#include "engine/descriptor.hpp"
 #include "engine/driver/udp/udp_address.hpp"
 #include "engine/driver/udp/udp_way.hpp"
 #include "engine/driver/verbs/verbs.hpp"
 #include "engine/host/host_limits.hpp"
+#include "engine/host/nic_list.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"
@@ -116,6 +119,20 @@ std::string tunables_text() {
   return text;
 }
 
+// True if a socket of this host can have the UDP NIC's address. host_nics does not list every such
+// address: it leaves out link-local ones, and those of 127.0.0.0/8 that no interface has.
+bool is_own_address(const std::string& name) {
+  constexpr std::string_view kUdp = "udp:";
+  if (!name.starts_with(kUdp)) return false;
+  try {
+    const engine::SocketAddress address = engine::parse_local_address(name.substr(kUdp.size()));
+    const engine::Descriptor socket(::socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    return socket && ::bind(socket.get(), &address.any, address.length()) == 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 std::string way_text(const HostNic& nic, const std::string& to) {
   const std::string address = nic.name.substr(std::string_view("udp:").size());
   const engine::SocketAddress local = engine::parse_local_address(address);
@@ -179,18 +196,26 @@ std::string verbs_packets_text(const Tunables& tunables,
 
 std::string nics_text(std::span<const HostNic> host) {
   std::string text = "NICs of this host (for --nic, HAWSER_NICS and EngineConfig::nics)\n";
+  std::size_t listed = 0;
   bool only_loopback = true;
+  bool has_loopback_of_ipv4 = false;
   for (const HostNic& nic : host) {
     if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have their own part
+    ++listed;
     only_loopback = only_loopback && nic.loopback;
+    has_loopback_of_ipv4 |= nic.loopback && nic.up && nic.name.starts_with("udp:127.");
     text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
   }
-  text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
+  if (listed == 0) text += "  none\n";
+  if (has_loopback_of_ipv4) {
+    text += "  any other address of 127.0.0.0/8 may be used on this host, too\n";
+  }
   if (only_loopback) {
-    text +=
-        "  -> no other host reaches these: give a device an address (ip address add), or name a "
+    text += fmt::format(
+        "  -> no other host reaches {}: give a device an address (ip address add), or name a "
         "link-local one\n     together with its device, as in udp:fe80::1%eth0 (`ip -6 address` "
-        "lists them)\n";
+        "lists them)\n",
+        listed == 0 ? "this one" : "these");
   }
   return text;
 }
@@ -204,7 +229,12 @@ std::string choice_text(const std::string& list, std::span<const HostNic> host) 
     NicChoice choice = choose_nics(list, host);
     for (const std::string& name : choice.nics) {
       if (std::ranges::find(host, name, &HostNic::name) != host.end()) continue;
-      notes.push_back(name + " is named, but is not a NIC of this host");
+      if (is_own_address(name)) {
+        text += fmt::format("  {:<40} {:<12} + named; this host has the address\n", name,
+                            engine::interface_in(name));
+      } else {
+        notes.push_back(name + " is named, but is not a NIC of this host");
+      }
     }
     candidates = std::move(choice.candidates);
     std::ranges::move(choice.notes, std::back_inserter(notes));
