@@ -18,10 +18,16 @@ import sys
 import tempfile
 
 import run_harness
-from cases import Skipped, case, check, finish, read_until, start_process, wait_for
+from cases import HANG_LIMIT_S, Skipped, case, check, finish, read_until, start_process, wait_for
 from run_harness import COMMAND
 
-SMALL_OF_OTHERS = ["--workload", "gpt2", "--scale", "4096", "--steps", "1"]  # who starts it says how many
+
+
+def small_of_others(scale="4096"):
+    return ["--workload", "gpt2", "--scale", scale, "--steps", "1"]
+
+
+SMALL_OF_OTHERS = small_of_others()  # who starts it says how many
 SMALL = ["--ranks", "2", *SMALL_OF_OTHERS]
 RENUMBERED_LIMIT_S = 12
 
@@ -36,14 +42,14 @@ def made(*words):
 
 
 @contextlib.contextmanager
-def hosts(*names):
-    """Makes namespaces with lo up, whose names contain this process's id."""
+def hosts(*names, lo="up"):
+    """Makes namespaces whose names contain this process's id."""
     own = [f"hawser-{os.getpid()}-{name}" for name in names]
     try:
         for host in own:
             if ip("netns", "add", host).returncode != 0:
                 raise Skipped("no permission to make a network namespace (or no iproute2)")
-            made("-n", host, "link", "set", "lo", "up")
+            made("-n", host, "link", "set", "lo", lo)
         yield own
     finally:
         for host in own:
@@ -178,14 +184,14 @@ def a_name_of_several_addresses_is_tried_at_all_of_them():
         stranger.kill()
 
 
-def start_ranks(own_hosts, rendezvous, *words, nics=()):
+def start_ranks(own_hosts, rendezvous, *words, nics=(), scale="4096"):
     """Starts one rank on each host; `nics` are their lists, if they have lists of their own."""
     ranks = []
     for rank, host in enumerate(own_hosts):
         variables = [f"HAWSER_RANK={rank}", f"HAWSER_SIZE={len(own_hosts)}", f"HAWSER_RENDEZVOUS={rendezvous}"]
         if nics:
             variables.append(f"HAWSER_NICS={nics[rank]}")
-        ranks.append(start_process(["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", *SMALL_OF_OTHERS,
+        ranks.append(start_process(["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", *small_of_others(scale),
                                     *words]))
     return ranks
 
@@ -196,13 +202,19 @@ def nics_of_ranks(path):
     return [[nic["name"] for nic in rank["nics"]] for rank in report["ranks"]]
 
 
-def pass_with(ranks, path, nics):
-    """Checks that all ranks end well, and which NICs the report gives them. Returns their outputs."""
+def all_pass(ranks):
+    """Checks that all ranks end well. Returns their outputs."""
     ended = [finish(rank) for rank in ranks]
     for status, output in ended:
         check(status == 0, f"{status}\n{output}")
-    check(nics_of_ranks(path) == nics, f"{nics_of_ranks(path)} instead of {nics}\n{ended}")
     return [output for _, output in ended]
+
+
+def pass_with(ranks, path, nics):
+    """Checks that all ranks end well, and which NICs the report gives them. Returns their outputs."""
+    outputs = all_pass(ranks)
+    check(nics_of_ranks(path) == nics, f"{nics_of_ranks(path)} instead of {nics}\n{outputs}")
+    return outputs
 
 
 @contextlib.contextmanager
@@ -236,6 +248,19 @@ def a_dual_stack_host_goes_by_one_that_has_only_ipv4():
         pass_with(ranks, "report", [["udp:10.7.0.1"], ["udp:10.7.0.2"]])
 
 
+@case(gate=True)
+def a_device_is_one_nic_however_many_addresses_it_has():
+    """An address service may give one host more addresses than another one. The kernel decides on their order."""
+    many = ("10.7.0.1/24", "10.7.0.11/24", "fd07::1/64", "fd07::11/64", "fd07::111/64")
+    for few, family in ((("10.7.0.2/24", "fd07::2/64"), "udp:10."), (("fd07::2/64", "fd07::22/64"), "udp:fd07:")):
+        for server, addresses in (("1", (many, few)), ("2", (few, many))):
+            with switched(*addresses) as own:
+                outputs = all_pass(start_ranks(own, f"[fd07::{server}]:29400", "--nics", "4", "--json", "report"))
+                nics = nics_of_ranks("report")
+                check(all(len(rank) == 1 and rank[0].startswith(family) for rank in nics), f"{nics}\n{outputs}")
+                check("2 ranks x 1 NIC" in outputs[0] and "left out" not in "".join(outputs), outputs)
+
+
 @case
 def the_last_of_three_hosts_decides_and_a_device_is_left_out_with_a_line():
     both = ("10.7.0.1/24", "fd07::1/64"), ("10.7.0.2/24", "fd07::2/64")
@@ -266,12 +291,117 @@ def hosts_without_a_family_in_common_say_which_has_which():
             check(re.search(sentence, output), output)
 
 
+def dual_stack_lists(a, b):
+    """Cables two hosts: the first cable has IPv4 addresses, and the second one IPv6. Returns lists of unlike order."""
+    for device in ("eth0", "eth1"):
+        cable(a, device, b, device)
+    for number, host in ((1, a), (2, b)):
+        made("-n", host, "addr", "add", f"10.7.0.{number}/24", "dev", "eth0")
+        made("-n", host, "addr", "add", f"fd08::{number}/64", "dev", "eth1", "nodad")
+    return "udp:10.7.0.1,udp:fd08::1", "udp:fd08::2,udp:10.7.0.2"
+
+
+@case(gate=True)
+def lists_of_both_families_in_unlike_order():
+    """Of the four pairs of NICs two can't address each other, and both NICs of a host carry data all the same."""
+    with hosts("a", "b") as (a, b):
+        nics = dual_stack_lists(a, b)
+        pass_with(start_ranks((a, b), "10.7.0.1:29400", "--json", "report", scale="64", nics=nics), "report",
+                  [["udp:10.7.0.1", "udp:fd08::1"], ["udp:fd08::2", "udp:10.7.0.2"]])
+        with open("report", encoding="utf-8") as file:
+            report = json.load(file)
+        for rank in report["ranks"]:
+            check(rank["counters"]["paths_down"] == 0 and not rank["path_changes"], rank["path_changes"])
+            for nic in rank["nics"]:
+                check(nic["state"] == "UP" and nic["srtt_ns"] > 0, nic)
+                check(nic["data_packets_sent"] > 0 and nic["packets_received"] > 0, nic)
+        sent = [[nic["bytes_sent"] for nic in rank["nics"]] for rank in report["ranks"]]
+        received = [[nic["bytes_received"] for nic in rank["nics"]] for rank in report["ranks"]]
+        # No more than what was under way at the end: each family's NICs have only each other.
+        for here in (0, 1):
+            for nic in (0, 1):
+                check(received[1 - here][1 - nic] <= sent[here][nic], f"{sent} sent, {received} received")
+
+
+@case(gate=True)
+def ranks_whose_named_nics_cannot_address_each_other_say_which_they_are():
+    """A named NIC stays what it is, so these ranks agree on no family and learn of it when they connect."""
+    with switched(("10.7.0.1/24",), ("fd07::2/64",)) as own:
+        cable(own[0], "eth1", own[1], "eth1")
+        for rank, host in enumerate(own):
+            made("-n", host, "addr", "add", f"10.8.0.{rank + 1}/24", "dev", "eth1")
+        names = ("udp:10.7.0.1", "udp:fd07::2")
+        for rank, process in enumerate(start_ranks(own, "10.8.0.1:29400", "--timeout", str(HANG_LIMIT_S), nics=names)):
+            status, output = finish(process)
+            check(status == 2, f"{status}\n{output}")
+            sentence = (rf"^hawser: rank {rank}: cannot connect to rank {1 - rank}: none of the NICs here can address one there\. "
+                        rf"Here, .*{names[rank]} .*; there, .*{names[1 - rank]} .*`hawser info`.*--nic$")
+            check(re.search(sentence, output, re.M), output)
+
+
 @case(gate=True)
 def loopback_has_both_families_too():
     for name, expected in (("udp:::1", "udp:::1"), ("udp:127.0.0.1", "udp:127.0.0.1")):
         with hosts("a") as (a,):
             ranks = start_ranks((a, a), "127.0.0.1:29400", "--json", "report", nics=("if:lo", name))
             pass_with(ranks, "report", [[expected], [expected]])
+
+
+def link_local_of(host, device):
+    """The link-local address of a device, once duplicate address detection has ended."""
+    def found():
+        text = ip("-n", host, "-6", "addr", "show", "dev", device, "scope", "link", "-tentative").stdout
+        return re.search(r"inet6 (\S+)/", text)
+    return wait_for(found, "a link-local address")[1]
+
+
+@case(gate=True)
+def a_host_of_link_local_addresses_alone_is_told_how_to_name_one():
+    with hosts("a", "b") as (a, b):
+        cable(a, "eth0", b, "eth0")
+        address = f"udp:{link_local_of(a, 'eth0')}%eth0"
+        other = f"udp:{link_local_of(b, 'eth0')}%eth0"
+        status, output = hawser(a, "info")
+        check(status == 0 and "link-local one\n     together with its device, as in udp:fe80::1%eth0" in output, output)
+        chosen = [line.split()[0] for line in output.splitlines() if " + chosen" in line]
+        check(chosen == ["udp:127.0.0.1"], output)
+        status, output = hawser(a, "info", "--nics", f"{address},{other}")
+        check(status == 0 and re.search(rf"^  {address} +eth0 +\+ named", output, re.M), output)
+        check(f"{other} is named, but is not a NIC of this host" in output, output)
+        status, output = hawser(a, "run", *SMALL, "--nic", address)
+        check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+        made("-n", a, "link", "set", "lo", "down")
+        made("-n", a, "addr", "flush", "dev", "lo")
+        status, output = hawser(a, "info")
+        check(status == 0 and "  none\n  -> no other host reaches this one: " in output, output)
+        check("no usable NIC" in output and "127.0.0.0/8" not in output, output)
+
+
+def has_no_way(rank, address, output):
+    told = (rf"^(hawser: )?rank {rank}: This host has no route to the rendezvous at {re.escape(address)}:\d+: "
+            r"Network is (down|unreachable); check its interfaces \(is lo up\?\)")
+    check(re.search(told, output, re.M), output)
+
+
+@case(gate=True)
+def ranks_without_a_way_to_the_rendezvous_wait_for_no_limit():
+    """Where lo has been up, the kernel keeps its addresses, and drops packets to them without an error."""
+    for has_been_up, other in ((False, "10.99.0.1"), (True, "10.7.0.1")):  # nobody's, and the host's own: by lo, too
+        with hosts("a", "b", lo="down") as (a, b):
+            if has_been_up:
+                made("-n", a, "link", "set", "lo", "up")
+                made("-n", a, "link", "set", "lo", "down")
+            status, output = hawser(a, "run", *SMALL, "--timeout", str(HANG_LIMIT_S))
+            check(status == 3, f"{status}\n{output}")
+            for rank in (0, 1):
+                has_no_way(rank, "127.0.0.1", output)
+            cable(a, "eth0", b, "eth0")
+            made("-n", a, "addr", "add", "10.7.0.1/24", "dev", "eth0")
+            variables = ["HAWSER_RANK=1", "HAWSER_SIZE=2", f"HAWSER_RENDEZVOUS={other}:29400"]
+            status, output = finish(start_process(["ip", "netns", "exec", a, "env", *variables, *COMMAND, "run",
+                                                   *SMALL_OF_OTHERS, "--timeout", str(HANG_LIMIT_S)]))
+            check(status == 3, f"{status}\n{output}")
+            has_no_way(1, other, output)
 
 
 @case
