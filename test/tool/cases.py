@@ -91,6 +91,12 @@ def from_a_terminal():
         signal.signal(number, signal.SIG_DFL)
 
 
+def from_a_supervisor():
+    """For preexec_fn: supervisors and services ignore SIGCHLD and block signals, and programs inherit both."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})
+
+
 def start_process(command, **options):
     """Starts a process whose standard output and error read_until() and finish() read together."""
     options.setdefault("preexec_fn", from_a_terminal)
@@ -145,6 +151,20 @@ def all_children(pid):
     """All processes that a process has started."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         return [int(child) for child in file.read().split()]
+
+
+def all_of_session(leader):
+    """All processes of the session that a process began (start_new_session), those that have ended too."""
+    found = []
+    for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit()):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader:
+            found.append(pid)
+    return found
 
 
 def is_gone(pid):

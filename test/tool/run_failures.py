@@ -11,11 +11,13 @@ import socket
 import subprocess
 import tempfile
 
-from cases import (HANG_LIMIT_S, Skipped, all_children, case, check, finish, gone, is_gone, let_pass, read_until, start_process,
-                   time_left, wait_for)
+from cases import (HANG_LIMIT_S, Skipped, all_children, all_of_session, case, check, finish, from_a_supervisor,
+                   from_a_terminal, gone, is_gone, let_pass, read_until, start_process, time_left, wait_for)
 from run_harness import (BY_DEFAULT, COMMAND, CSV, IMPATIENT, LONG, RUNNING, SMALL, SMALL_OF_OTHERS, TEXT, all_ranks, check_failure,
                          check_living_are_not_blamed, children, clog, free_port, full_pipe, patience, run, start,
                          udp_addresses_of)
+
+SMALL_PLAN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "experiments", "small.json")
 
 # --- failures --------------------------------------------------------------------------------------
 
@@ -130,11 +132,14 @@ def launcher_with_capabilities_killed():
 
 @case
 def not_in_time():
-    output, _ = run(LONG + ["--timeout", "3"], expected=1)
-    check("not finished within 3 s" in output, output)
-    # What was done until then is told all the same.
-    check("not complete; " in output and "in step " in output, output)
-    check("data packets: " in output and "RTT" in output and "ok: every byte" not in output, output)
+    for caller in (from_a_terminal, from_a_supervisor):
+        process = start(LONG + ["--timeout", "3"], preexec_fn=caller, start_new_session=True)
+        status, output = finish(process)
+        check(status == 1 and "not finished within 3 s" in output, f"{status}\n{output}")
+        # What was done until then is told all the same.
+        check("not complete; " in output and "in step " in output, output)
+        check("data packets: " in output and "RTT" in output and "ok: every byte" not in output, output)
+        check(gone(all_of_session(process.pid)), "ranks are left behind")
 
 
 @case
@@ -447,21 +452,20 @@ def a_report_that_is_cut_short_leaves_the_older_one():
             check(json.load(file)["exit_code"] == 0, "the report")
 
 
-# Supervisors and services start programs like this: SIGCHLD is ignored and signals are blocked.
 @case(gate=True)
 def a_parent_that_ignores_its_children_and_blocks_signals():
-    def inherit():
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT})
-    for arguments in (["run", *patience(), *SMALL], ["storm", "--seeds", "1..20"]):
-        done = subprocess.run([*COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False, timeout=time_left(), preexec_fn=inherit)
-        check(done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}")
-    process = start(LONG, preexec_fn=inherit)
+    with tempfile.TemporaryDirectory() as folder:
+        for arguments in (["run", *patience(), *SMALL], ["storm", "--seeds", "1..20"], ["sim", SMALL_PLAN, "--to", folder]):
+            process = start_process([*COMMAND, *arguments], preexec_fn=from_a_supervisor, start_new_session=True)
+            status, output = finish(process)
+            check(status == 0, f"{arguments}: {status}\n{output}")
+            check(gone(all_of_session(process.pid)), f"{arguments}: processes are left behind")
+    process = start(LONG, preexec_fn=from_a_supervisor, start_new_session=True)
     read_until(process, RUNNING)
     process.terminate()
     status, output = finish(process)
     check(status == 130, f"{status}\n{output}")
+    check(gone(all_of_session(process.pid)), "ranks are left behind")
 
 
 # nohup ignores SIGHUP, and shells start background jobs with SIGINT ignored.

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 from cases import SKIPPED, Skipped, case, check, finish, start_process
-from run_harness import COMMAND, patience
+from run_harness import COMMAND, TEXT, patience
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALLEST = ["run", "--ranks", "2", "--nics", "1", "--workload", "gpt2", "--scale", "4096", "--steps", "1"]
@@ -137,5 +137,13 @@ def files_whose_names_are_not_utf8():
         done = subprocess.run([*COMMAND, "storm", "--plan", name + b".plan", *FAILING[3:], "--json", figures],
                               capture_output=True, check=False)
         check(done.returncode == 1, f"{done.returncode}\n{done.stderr!a}")
-        with open(figures, "rb") as file:
-            json.loads(file.read().decode("utf-8"))
+        report = os.path.join(folder, "report.json")
+        with open(name + b".txt", "w", encoding="utf-8") as file:
+            file.write(TEXT)
+        done = subprocess.run([*COMMAND, "run", *patience(), "--ranks", "4", "--nics", "1", "--steps", "1", "--workload",
+                               name + b".txt", "--json", report], capture_output=True, check=False)
+        check(done.returncode == 0, f"{done.returncode}\n{done.stdout!a}")
+        for path, says in ((figures, ""), (report, "na\ufffdme.txt")):
+            with open(path, "rb") as file:
+                text = file.read().decode("utf-8")
+            check(json.loads(text) and says in text, f"{path}: {text}")

@@ -113,6 +113,19 @@ def a_black_hole_that_ends():
 
 
 @case
+def a_dead_nic_at_one_end_and_a_black_hole_at_the_other():
+    """Of the four pairs of NICs only one still carries packets both ways."""
+    for _ in range(2):
+        output, report = run(["--ranks", "2", "--nics", "2", "--workload", "gpt2", "--scale", "20", "--steps", "20",
+                              "--kill-nic", "1.1@1/4", "--blackhole", "0.1@1/4:rx"])
+        check("ok: every byte of 520 results" in output, output)
+        check("rank 1: NIC 1 killed" in output and "rank 0: NIC 1 loses all that it receives" in output, output)
+        check(report["counters"]["paths_down"] > 0, output)
+        states = [[nic["state"] for nic in rank["nics"]] for rank in report["ranks"]]
+        check(states[0][0] == states[1][0] == "UP" and states[1][1] == "DOWN", f"{states}\n{output}")
+
+
+@case
 def uneven_all_to_all():
     output, report = run(["--ranks", "4", "--nics", "2", "--workload", "moe", "--scale", "512",
                           "--steps", "1", "--loss", "0.01"])

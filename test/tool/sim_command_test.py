@@ -20,7 +20,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from cases import STARTED, Skipped, all_children, case, check, from_a_terminal, gone, time_left, wait_for
+from cases import STARTED, Skipped, all_children, case, check, from_a_supervisor, from_a_terminal, gone, time_left, wait_for
 from png_pixels import pixels
 from run_harness import COMMAND, main
 
@@ -325,6 +325,25 @@ def inputs_are_found_beside_the_plan_or_among_the_workloads():
         check(code == 2 and "in/one.cm:3: " in err, f"what is beside the plan comes first: {err}")
 
 
+@case(gate=True)
+def a_connection_that_is_too_long_is_refused_before_any_run():
+    with tempfile.TemporaryDirectory() as folder:
+        to = os.path.join(folder, "out")
+        plan = write(folder, changed(changed(small(), "traffic", {"matrix": "in.cm"}), "faults", []))
+
+        def lengthen(size):
+            write(folder, f"Nodes 4\nConnections 2\n0->1 id 1 start 0 size 5\n2->3 id 2 start 1000 size {size}\n", "in.cm")
+        lengthen(1 << 30)
+        code, out, err = sim(plan, "--check")
+        check(code == 0, f"exit {code}\n{out}{err}")
+        for size in ((1 << 30) + 1, 1 << 31):
+            lengthen(size)
+            for arguments in (["--check"], ["--to", to]):
+                code, out, err = sim(plan, *arguments)
+                check(code == 2 and f"in.cm:4: a connection of {size} bytes" in err, f"{arguments}, {size}: {code}\n{out}{err}")
+            check(not os.path.exists(to), f"{size}: it ran")
+
+
 @case
 def a_verdict_that_is_not_written_is_told():
     with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w", encoding="utf-8") as full:
@@ -354,10 +373,10 @@ def long_plan(folder):
     return write(folder, plan)
 
 
-def start(folder, to, *arguments):
+def start(folder, to, *arguments, caller=from_a_terminal):
     process = subprocess.Popen([*COMMAND, "sim", long_plan(folder), "--jobs", "2", "--to", to, *arguments],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                               preexec_fn=from_a_terminal)
+                               preexec_fn=caller)
     STARTED.append(process)
     return process
 
@@ -371,19 +390,20 @@ def lines_of(path):
 
 @case
 def sigterm_leaves_results_of_what_was_done_and_no_process():
-    with tempfile.TemporaryDirectory() as folder:
-        to = os.path.join(folder, "out")
-        process = start(folder, to)
-        wait_for(lambda: lines_of(os.path.join(to, "runs.csv.part")) >= 3, "results", process)
-        workers = all_children(process.pid)
-        os.killpg(process.pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=time_left())
-        check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
-        done = int(re.search(r"interrupted after (\d+) of 2000 runs; the results cover the runs that ended", out).group(1))
-        check(2 <= done < 2000 and len(rows(to, "runs.csv")) == done, f"{done} done")
-        check(sorted(os.listdir(to)) == RESULTS, f"{os.listdir(to)}")
-        check(b"It was interrupted." in content(to, "report.html"), "the report does not say so")
-        check(gone(workers), "workers are left")
+    for caller in (from_a_terminal, from_a_supervisor):
+        with tempfile.TemporaryDirectory() as folder:
+            to = os.path.join(folder, "out")
+            process = start(folder, to, caller=caller)
+            wait_for(lambda: lines_of(os.path.join(to, "runs.csv.part")) >= 3, "results", process)
+            workers = all_children(process.pid)
+            os.killpg(process.pid, signal.SIGTERM)
+            out, err = process.communicate(timeout=time_left())
+            check(process.returncode == 130, f"exit {process.returncode}\n{out}{err}")
+            done = int(re.search(r"interrupted after (\d+) of 2000 runs; the results cover the runs that ended", out).group(1))
+            check(2 <= done < 2000 and len(rows(to, "runs.csv")) == done, f"{done} done")
+            check(sorted(os.listdir(to)) == RESULTS, f"{os.listdir(to)}")
+            check(b"It was interrupted." in content(to, "report.html"), "the report does not say so")
+            check(gone(workers), "workers are left")
 
 
 @case
@@ -403,17 +423,18 @@ def ctrl_c_before_anything_is_done_leaves_nothing():
 
 @case
 def a_run_that_dies_is_told():
-    with tempfile.TemporaryDirectory() as folder:
-        to = os.path.join(folder, "out")
-        process = start(folder, to, "--seeds", "11")
-        workers = wait_for(lambda: all_children(process.pid), "runs", process)
-        os.kill(workers[0], signal.SIGKILL)
-        out, err = process.communicate(timeout=time_left())
-        check(process.returncode == 1, f"exit {process.returncode}\n{out}{err}")
-        check("a run died: hawser" in out and "signal 9" in out, out)
-        dead = [row for row in rows(to, "runs.csv") if row["outcome"].startswith("died: ")]
-        check(len(dead) == 1 and dead[0]["digest"] == "" and dead[0]["last_flow_us"] == "", f"{dead}")
-        check(b"a run died" in content(to, "report.html").lower(), "the report does not tell")
+    for caller in (from_a_terminal, from_a_supervisor):
+        with tempfile.TemporaryDirectory() as folder:
+            to = os.path.join(folder, "out")
+            process = start(folder, to, "--seeds", "11", caller=caller)
+            workers = wait_for(lambda: all_children(process.pid), "runs", process)
+            os.kill(workers[0], signal.SIGKILL)
+            out, err = process.communicate(timeout=time_left())
+            check(process.returncode == 1, f"exit {process.returncode}\n{out}{err}")
+            check("a run died: hawser" in out and "signal 9" in out, out)
+            dead = [row for row in rows(to, "runs.csv") if row["outcome"].startswith("died: ")]
+            check(len(dead) == 1 and dead[0]["digest"] == "" and dead[0]["last_flow_us"] == "", f"{dead}")
+            check(b"a run died" in content(to, "report.html").lower(), "the report does not tell")
 
 
 @case
