@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of stages.sh and deep.sh: what fails a run of stages, and what its summary says."""
+"""Cases of stages.sh, deep.sh and test.sh: what fails a run, and what its summary says."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import time
 import unittest
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(FOLDER))
 STAGES = os.path.join(FOLDER, "stages.sh")
 HANG_LIMIT_S = 120
 
@@ -135,6 +136,67 @@ class Deep(unittest.TestCase):
         status, output = self.run_deep("test", "suites", "storms")
         self.assertEqual(status, 1, output)
         self.assertNotIn("test.sh", output)
+
+
+class LeftOut(unittest.TestCase):
+    """test.sh in a tree whose tests only pass, and whose build lacks tools."""
+    LACKS = ("the check of the model, as spin is not here (install spin)", "tests with MPI; see docs/mpi.md")
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = scratch.name
+        for folder in ("cmake", "test/runner"):
+            os.makedirs(os.path.join(self.root, folder))
+        for script in ("test.sh", "cmake/without_aslr.sh", "test/runner/stages.sh"):
+            shutil.copy(os.path.join(ROOT, script), os.path.join(self.root, script))
+        self.write("setup.sh", "exit 0")
+        self.write("build.sh", f'mkdir -p {self.root}/build/$1\ncmake -D PROJECT_BINARY_DIR={self.root}/build/$1 -D PRESET=$1 '
+                               f'-P {self.root}/lacks.cmake')
+        self.write("test/runner/run_tests.py", "print('3 tests passed')", "#!/usr/bin/env python3")
+
+    def write(self, name, text, first="#!/usr/bin/env bash"):
+        path = os.path.join(self.root, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(f"{first}\n{text}\n")
+        os.chmod(path, 0o755)
+
+    def lack(self, calls):
+        """Makes the build leave out what `calls` say, by the project's own lines of CMake."""
+        with open(os.path.join(ROOT, "cmake", "hawser.cmake"), encoding="utf-8") as file:
+            function = re.search(r"^function\(hawser_left_out .*?^endfunction\(\)$", file.read(), re.M | re.S)[0]
+        with open(os.path.join(ROOT, "CMakeLists.txt"), encoding="utf-8") as file:
+            written = re.search(r"^get_property\(left_out .*\n.*left_out\.txt.*$", file.read(), re.M)[0]
+        self.write("lacks.cmake", f"{function}\n{calls}\n{written}", "# A build that lacks tools")
+
+    def lines_of(self, *command):
+        # A run of stages that this test may be part of must not get the report.
+        own = {name: value for name, value in os.environ.items() if name != "HAWSER_REPORT"}
+        ended = subprocess.run(command, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                               timeout=HANG_LIMIT_S, env=own)
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        return ended.stdout.splitlines()
+
+    def test_every_tool_that_the_build_lacks_is_named_under_its_preset(self):
+        self.lack("\n".join(f'hawser_left_out("{what}")' for what in self.LACKS) +
+                  '\nif(PRESET STREQUAL "debug")\n  hawser_left_out("RDMA NICs")\nendif()')
+        lines = self.lines_of("./test.sh", "release", "debug")
+        both = [f"           left out: {what}" for what in self.LACKS]
+        self.assertEqual(lines[lines.index("summary"):],
+                         ["summary", "  release  3 tests passed", *both, "  debug    3 tests passed", *both,
+                          "           left out: RDMA NICs"])
+
+    def test_stages_repeat_it(self):
+        self.lack(f'hawser_left_out("{self.LACKS[0]}")')
+        lines = self.lines_of("bash", "-c", "set -uo pipefail; root=$PWD; source test/runner/stages.sh\n"
+                                            "stage tests 99 ./test.sh release\nend_of_stages 1000")
+        summary = lines[max(at for at, line in enumerate(lines) if line.startswith("== summary")):]
+        self.assertRegex(summary[1], r"^tests .* ok$")
+        self.assertEqual(summary[2:4], ["    release  3 tests passed", f"             left out: {self.LACKS[0]}"])
+
+    def test_a_build_that_lacks_nothing_says_nothing(self):
+        self.lack("")
+        self.assertEqual(self.lines_of("./test.sh")[-2:], ["summary", "  release  3 tests passed"])
 
 
 if __name__ == "__main__":
