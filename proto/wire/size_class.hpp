@@ -28,8 +28,9 @@ inline constexpr std::array<std::uint16_t, 16> kClassBytes{
     1328,  // 1460
     1312,  // 1450 and, over IPv4, 1420
     1280,  // 1400 over IPv4, 1420 over IPv6
+    1264,  // 1400 over IPv6
     1152,  // 1280
-    896,   640,
+    640,
     448,  // 576
     256,  // the least that a session may have
 };
