@@ -37,7 +37,8 @@ std::shared_ptr<spdlog::logger> make_logger() {
 void log(spdlog::level::level_enum level, std::string_view message) noexcept {
   const CancellationHold hold;
   try {
-    static const std::shared_ptr<spdlog::logger> logger = make_logger();
+    // Never destroyed: an endpoint that a static object keeps may log until the process ends.
+    static auto& logger = *new std::shared_ptr<spdlog::logger>(make_logger());
     logger->log(level, message);
   } catch (...) {  // a message that can't be logged is no reason to fail
   }

@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // A child of fork can't use its copies of engines and endpoints: every call is refused. It may do
 // anything else with them, and the parent notices nothing.
-#include <sys/wait.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <functional>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/log.hpp"
 #include "engine/own_process.hpp"
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
 #include "test/support/cancellable.hpp"
+#include "test/support/in_child.hpp"
 
 namespace hawser::engine {
 namespace {
 
-// Returns the number of the first error that the child found, or 0. The child runs nothing of the
-// test framework.
-int in_child(const std::function<int()>& child) {
-  const pid_t pid = ::fork();
-  REQUIRE(pid >= 0);
-  if (pid == 0) {
-    ::alarm(test::kHangLimitMs / 1000);
-    ::_exit(child());
-  }
-  int status = 0;
-  REQUIRE(::waitpid(pid, &status, 0) == pid);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
+using test::in_child;
 
 // Makes every call; returns the number of the first that isn't refused or gives away parent data.
 int first_not_refused(Endpoint& endpoint, PeerId peer, const Address& other) {
@@ -160,6 +152,74 @@ TEST_CASE("Fork__a_child_makes_engines_of_its_own") {
           return 5;
         }) == 0);
   check_that_messages_pass(pair);
+}
+
+// A program that keeps its engines and endpoints until it exits. The pointers are made before the
+// engines, so what the library makes once for the process is destroyed before these are.
+struct KeptUntilExit {
+  std::unique_ptr<Engine> engine_a, engine_b;
+  std::unique_ptr<Endpoint> a, b;
+  PeerId b_of_a = kAnyPeer;
+  std::weak_ptr<spdlog::logger> log;
+
+  ~KeptUntilExit() {
+    if (log.expired()) ::_exit(99);  // endpoints may write into it as they close
+    a.reset();
+    b.reset();
+  }
+  bool open(const Setting& setting) {
+    engine_a = std::make_unique<Engine>(
+        EngineConfig{nic_names(setting, 0, 2), setting.threads, short_close(), ""});
+    engine_b = std::make_unique<Engine>(
+        EngineConfig{nic_names(setting, 1, 2), setting.threads, short_close(), ""});
+    a = engine_a->create_endpoint({});
+    b = engine_b->create_endpoint({});
+    log_info("The first message makes the logger");
+    log = spdlog::get("hawser");
+    return a->connect(b->address(), b_of_a) == Status::ok;
+  }
+  // Sends one message.
+  bool exchange(std::uint64_t tag) {
+    const std::vector<std::byte> sent = pattern(70'000, tag);
+    std::vector<std::byte> received(sent.size());
+    OperationId operation = kNoOperation;
+    if (b->receive({.tag = tag, .data = received.data(), .bytes = received.size()}, operation) !=
+            Status::ok ||
+        a->send({.peer = b_of_a, .tag = tag, .data = sent.data(), .bytes = sent.size()},
+                operation) != Status::ok) {
+      return false;
+    }
+    Completion completion;
+    int done = 0;
+    for (const HangLimit limit; done < 2 && !limit.is_over();) {
+      for (Endpoint* endpoint : {a.get(), b.get()}) {
+        if (endpoint->wait(std::span(&completion, 1), 100'000) == 0) continue;
+        if (completion.status != Status::ok) return false;
+        ++done;
+      }
+    }
+    return done == 2 && received == sent;
+  }
+};
+
+// Runs in a process of its own, which then exits as well.
+int fork_and_exit_with_what_is_kept(const Setting& setting) {
+  static KeptUntilExit kept;
+  if (!kept.open(setting)) return 1;
+  if (!kept.exchange(1)) return 2;
+  if (in_child([] { return 0; }, std::exit) != 0) return 3;
+  if (!kept.exchange(2)) return 4;
+  // A child that has found its copies useless.
+  if (in_child([] { return kept.exchange(3) ? 1 : 0; }, std::exit) != 0) return 5;
+  return kept.exchange(4) ? 0 : 6;
+}
+
+TEST_CASE("Fork__a_child_exits_and_destroys_its_copies_of_static_objects") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  std::cout.flush();  // exit flushes once more what is in the buffers
+  std::fflush(nullptr);
+  CHECK(in_child([&] { return fork_and_exit_with_what_is_kept(setting); }, std::exit) == 0);
 }
 
 TEST_CASE("OwnProcess__a_childs_objects_are_its_own_and_its_parents_are_not") {
