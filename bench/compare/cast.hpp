@@ -2,8 +2,7 @@
 // The transports that are open in one process, and the process's processor time.
 #pragma once
 
-#include <sched.h>
-
+#include <cstdint>
 #include <ctime>
 #include <fstream>
 #include <map>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "bench/compare/transport.hpp"
+#include "engine/host/processors.hpp"
 
 namespace hawser::bench {
 
@@ -23,12 +23,20 @@ inline void idle(const Cast& cast) {
   for (const auto& [name, transport] : cast) transport->idle();
 }
 
-inline void pin(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  (void)::sched_setaffinity(0, sizeof set, &set);
-}
+// Binds this thread to the first or second of its processors, and so on, while the object lives. A
+// process that the thread starts later has all of them again.
+class Pinned {
+ public:
+  explicit Pinned(std::uint32_t turn) : before_(engine::allowed_processors()) {
+    (void)engine::bind_to_processor(turn);
+  }
+  ~Pinned() { (void)engine::bind_to_processors(before_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  std::vector<std::uint32_t> before_;
+};
 
 inline double seconds_of(clockid_t clock) {
   timespec now{};

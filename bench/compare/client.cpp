@@ -176,7 +176,7 @@ class Client {
 }  // namespace
 
 Results run_client(const Plan& plan, const Wire& wire, const std::function<void(double)>& lose) {
-  pin(0);
+  const Pinned pinned(0);
   return Client(plan, wire, lose).run();
 }
 

@@ -235,7 +235,7 @@ class Client {
 
 void run_client(const Plan& plan, const std::vector<std::string>& transports, const Wire& wire,
                 Results& results) {
-  pin(0);
+  const Pinned pinned(0);
   Client(plan, transports, wire, results).run();
 }
 

@@ -118,7 +118,7 @@ class Server {
 }  // namespace
 
 void run_server(const TransportOptions& options, const Wire& wire) {
-  pin(1);
+  const Pinned pinned(1);
   Server(options, wire).serve();
 }
 

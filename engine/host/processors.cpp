@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
@@ -50,14 +51,21 @@ std::vector<std::uint32_t> allowed_processors() {
   return {};
 }
 
+bool bind_to_processors(std::span<const std::uint32_t> processors) {
+  if (processors.empty()) return false;
+  const std::size_t places = std::size_t{*std::ranges::max_element(processors)} + 1;
+  const Set set = make_set(places);
+  if (!set) return false;
+  for (const std::uint32_t processor : processors) {
+    CPU_SET_S(processor, CPU_ALLOC_SIZE(places), set.get());
+  }
+  return ::sched_setaffinity(0, CPU_ALLOC_SIZE(places), set.get()) == 0;
+}
+
 bool bind_to_processor(std::uint32_t turn) {
   const std::vector<std::uint32_t> allowed = allowed_processors();
   if (allowed.empty()) return false;
-  const std::size_t processor = allowed[turn % allowed.size()];
-  const Set set = make_set(processor + 1);
-  if (!set) return false;
-  CPU_SET_S(processor, CPU_ALLOC_SIZE(processor + 1), set.get());
-  return ::sched_setaffinity(0, CPU_ALLOC_SIZE(processor + 1), set.get()) == 0;
+  return bind_to_processors(std::span(allowed).subspan(turn % allowed.size(), 1));
 }
 
 }  // namespace hawser::engine

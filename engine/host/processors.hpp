@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace hawser::engine {
@@ -11,6 +12,10 @@ namespace hawser::engine {
 // Returns the numbers of the processors that the calling thread may run on, in ascending order.
 // Empty: the system doesn't report them.
 [[nodiscard]] std::vector<std::uint32_t> allowed_processors();
+
+// Lets the calling thread run on these processors only. False: there are none, or the system
+// refused, and the thread keeps those that it had.
+bool bind_to_processors(std::span<const std::uint32_t> processors);
 
 // Binds the calling thread to one of its processors, which take turns: turns 0, 1, 2 and so on are
 // the first, the second, the third of them, and begin again after the last. False: the system

@@ -131,6 +131,21 @@ TEST_CASE("allowed_processors__need_not_begin_with_the_first_ones") {
   }
 }
 
+TEST_CASE("bind_to_processors__takes_several_of_any_host") {
+  const Processors allowed = range(0, 2048);
+  FakeKernel kernel(2048, allowed);
+  for (const Processors& some : {Processors{1030, 5, 1023}, Processors{2047}, allowed}) {
+    CHECK(bind_to_processors(some));
+    std::ranges::sort(kernel.bound);
+    Processors sorted = some;
+    std::ranges::sort(sorted);
+    CHECK(kernel.bound == sorted);
+  }
+  CHECK_FALSE(bind_to_processors({}));
+  CHECK_FALSE(bind_to_processors(Processors{4000}));
+  CHECK(kernel.bound == allowed);
+}
+
 TEST_CASE("allowed_processors__a_system_that_refuses_to_report_them_binds_nobody") {
   for (const int refusal : {EINVAL, EPERM, ENOSYS}) {
     CAPTURE(refusal);
