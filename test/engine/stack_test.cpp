@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much stack the calls take, so that fibres, and threads with small stacks, can make them.
 // docs/api.md has the table. Sanitizers and unoptimized builds have other frame sizes.
+#include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -121,52 +122,39 @@ struct Calls {
   }
 };
 
-// The limits that docs/api.md states.
-#ifdef HAWSER_FRAMES_ARE_THOSE_OF_A_RELEASE
-constexpr std::size_t kMostOfATurn = 8 * 1024;
-constexpr std::size_t kMostOfAllElse = 32 * 1024;
-#else
-constexpr std::size_t kMostOfATurn = kStack;
-constexpr std::size_t kMostOfAllElse = kStack;
-#endif
-
-}  // namespace
-
-TEST_CASE("Stack__messages_and_progress_take_little_of_it") {
-  const unsigned threads = GENERATE(0u, 1u);
-  const std::string faults = GENERATE("", "loss=0.05,duplicate=0.05,reorder=0.05,seed=3");
-  CAPTURE(threads, faults);
-  EndpointPair pair({"udp", threads}, short_close(), 2, faults);
-  Calls calls{pair};
-  PaintedStack stack;
-  const std::size_t depth = stack.depth_of([&] { calls.all(); });
-  CAPTURE(depth);
-  CHECK(std::ranges::mismatch(calls.received, calls.sent).in1 == calls.received.end());
-  CHECK(depth <= kMostOfATurn);
-}
-
-TEST_CASE("Stack__the_C_API_takes_little_more") {
-  const std::array<const char*, 1> nic{"udp:127.0.0.1"};
-  hawser_engine_config config{};
-  config.struct_size = sizeof config;
-  config.nics = nic.data();
-  config.nic_count = 1;
+// The same calls in C.
+struct CCalls {
   hawser_engine* engine = nullptr;
   std::array<hawser_endpoint*, 2> ends{};
-  REQUIRE(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) == HAWSER_OK);
-  for (hawser_endpoint*& end : ends) {
-    REQUIRE(hawser_endpoint_create(engine, nullptr, &end, nullptr, 0) == HAWSER_OK);
-  }
-  std::size_t bytes = 0;
   hawser_peer peer = 0;
-  const void* const address = hawser_endpoint_address(ends[1], &bytes);
-  REQUIRE(hawser_connect(ends[0], address, bytes, &peer) == HAWSER_OK);
   std::array<hawser_completion, 4> some{};
   std::array<hawser_event, 4> events{};
   std::array<char, 8> sent{'h', 'a', 'w', 's', 'e', 'r', '!', 0};
   std::array<char, 8> received{};
-  PaintedStack stack;
-  const std::size_t depth = stack.depth_of([&] {
+
+  CCalls() {
+    const std::array<const char*, 1> nic{"udp:127.0.0.1"};
+    hawser_engine_config config{};
+    config.struct_size = sizeof config;
+    config.nics = nic.data();
+    config.nic_count = 1;
+    REQUIRE(hawser_engine_create(HAWSER_ABI_VERSION, &config, &engine, nullptr, 0) == HAWSER_OK);
+    for (hawser_endpoint*& end : ends) {
+      REQUIRE(hawser_endpoint_create(engine, nullptr, &end, nullptr, 0) == HAWSER_OK);
+    }
+    std::size_t bytes = 0;
+    const void* const address = hawser_endpoint_address(ends[1], &bytes);
+    REQUIRE(hawser_connect(ends[0], address, bytes, &peer) == HAWSER_OK);
+  }
+  ~CCalls() {
+    (void)hawser_disconnect(ends[0], peer);
+    for (hawser_endpoint* end : ends) hawser_endpoint_destroy(end);
+    hawser_engine_destroy(engine);
+  }
+  CCalls(const CCalls&) = delete;
+  CCalls& operator=(const CCalls&) = delete;
+
+  void all() {
     hawser_operation operation = 0;
     const hawser_receive_request receive{.struct_size = sizeof receive,
                                          .data = received.data(),
@@ -205,13 +193,63 @@ TEST_CASE("Stack__the_C_API_takes_little_more") {
         (void)hawser_poll_events(end, events.data(), events.size());
       }
     }
-  });
+  }
+};
+
+// The limits that docs/api.md states.
+#ifdef HAWSER_FRAMES_ARE_THOSE_OF_A_RELEASE
+constexpr std::size_t kMostOfATurn = 8 * 1024;
+constexpr std::size_t kMostOfAllElse = 32 * 1024;
+constexpr std::size_t kLeastStack = 16 * 1024;
+constexpr std::size_t kStackOfAllElse = 32 * 1024;
+#else
+constexpr std::size_t kMostOfATurn = kStack;
+constexpr std::size_t kMostOfAllElse = kStack;
+constexpr std::size_t kLeastStack = kStack;
+constexpr std::size_t kStackOfAllElse = kStack;
+#endif
+
+// Runs on a thread whose stack has `bytes`, which the thread's own variables share: glibc puts
+// them, and its descriptor of the thread, at the stack's top. A frame beyond the stack's end lies
+// in the guard, and ends the process by SIGSEGV.
+void run_on_stack_of(std::size_t bytes, std::function<void()> run) {
+  pthread_attr_t attributes;
+  REQUIRE(::pthread_attr_init(&attributes) == 0);
+  REQUIRE(::pthread_attr_setstacksize(&attributes, bytes) == 0);
+  REQUIRE(::pthread_attr_setguardsize(&attributes, kGuard) == 0);
+  pthread_t thread{};
+  const auto begin = [](void* what) -> void* {
+    (*static_cast<std::function<void()>*>(what))();
+    return nullptr;
+  };
+  // EINVAL: the variables leave too little of it.
+  REQUIRE(::pthread_create(&thread, &attributes, begin, &run) == 0);
+  REQUIRE(::pthread_join(thread, nullptr) == 0);
+  REQUIRE(::pthread_attr_destroy(&attributes) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("Stack__messages_and_progress_take_little_of_it") {
+  const unsigned threads = GENERATE(0u, 1u);
+  const std::string faults = GENERATE("", "loss=0.05,duplicate=0.05,reorder=0.05,seed=3");
+  CAPTURE(threads, faults);
+  EndpointPair pair({"udp", threads}, short_close(), 2, faults);
+  Calls calls{pair};
+  PaintedStack stack;
+  const std::size_t depth = stack.depth_of([&] { calls.all(); });
   CAPTURE(depth);
-  CHECK(received == sent);
+  CHECK(std::ranges::mismatch(calls.received, calls.sent).in1 == calls.received.end());
   CHECK(depth <= kMostOfATurn);
-  (void)hawser_disconnect(ends[0], peer);
-  for (hawser_endpoint* end : ends) hawser_endpoint_destroy(end);
-  hawser_engine_destroy(engine);
+}
+
+TEST_CASE("Stack__the_C_API_takes_little_more") {
+  CCalls calls;
+  PaintedStack stack;
+  const std::size_t depth = stack.depth_of([&] { calls.all(); });
+  CAPTURE(depth);
+  CHECK(calls.received == calls.sent);
+  CHECK(depth <= kMostOfATurn);
 }
 
 TEST_CASE("Stack__all_other_calls_fit_into_a_usual_one") {
@@ -224,6 +262,35 @@ TEST_CASE("Stack__all_other_calls_fit_into_a_usual_one") {
   });
   CAPTURE(depth);
   CHECK(depth <= kMostOfAllElse);
+}
+
+TEST_CASE("Stack__the_smallest_possible_one_is_enough_for_messages_and_progress") {
+  if (kLeastStack != kStack) REQUIRE(kLeastStack == static_cast<std::size_t>(PTHREAD_STACK_MIN));
+  const unsigned threads = GENERATE(0u, 1u);
+  const std::string faults = GENERATE("", "loss=0.05,duplicate=0.05,reorder=0.05,seed=3");
+  CAPTURE(threads, faults);
+  EndpointPair pair({"udp", threads}, short_close(), 2, faults);
+  Calls calls{pair};
+  run_on_stack_of(kLeastStack, [&] { calls.all(); });
+  CHECK(std::ranges::mismatch(calls.received, calls.sent).in1 == calls.received.end());
+}
+
+TEST_CASE("Stack__the_smallest_possible_one_is_enough_for_the_C_API") {
+  CCalls calls;
+  run_on_stack_of(kLeastStack, [&] { calls.all(); });
+  CHECK(calls.received == calls.sent);
+}
+
+TEST_CASE("Stack__of_32_KiB_is_enough_for_all_calls") {
+  const unsigned threads = GENERATE(0u, 1u);
+  CAPTURE(threads);
+  bool is_done = false;
+  run_on_stack_of(kStackOfAllElse, [&] {
+    EndpointPair pair({"udp", threads}, short_close(), 2, "seed=1");
+    make_all_calls(pair);
+    is_done = true;
+  });
+  CHECK(is_done);
 }
 
 }  // namespace hawser::engine
