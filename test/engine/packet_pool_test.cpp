@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/packet_pool.hpp"
 
-#include <rte_config.h>
-#include <rte_eal.h>
-#include <rte_lcore.h>
-
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -17,23 +13,12 @@
 #include <vector>
 
 #include "hawser/engine.hpp"
+#include "test/engine/eal.hpp"
 
 namespace hawser::engine {
 namespace {
 
 using proto::PacketBuffer;
-
-// Starts EAL as a program that uses DPDK does before it makes an engine. EAL can't be ended, so the
-// test makes the other pools of this process first.
-void start_eal() {
-  if (rte_lcore_count() != 0) return;
-  static std::array<std::string, 8> words = {
-      "test", "-l0",         "--no-huge",      "--no-pci",
-      "-m64", "--no-shconf", "--no-telemetry", "--log-level=*:error"};
-  static std::array<char*, words.size() + 1> arguments{};  // EAL keeps pointers to them
-  for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
-  REQUIRE(rte_eal_init(static_cast<int>(words.size()), arguments.data()) >= 0);
-}
 
 template <class Pool>
 void prepare() {
