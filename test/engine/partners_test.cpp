@@ -4,11 +4,14 @@
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "hawser/engine.hpp"
+#include "test/engine/captured_log.hpp"
 #include "test/engine/endpoint_pair.hpp"
 
 namespace hawser::engine {
@@ -43,29 +46,31 @@ PeerId serve(Endpoint& server, Endpoint& client) {
   return heard.peer;
 }
 
-TEST_CASE("Partners__more_than_there_are_places_come_and_go") {
-  const Setting setting = GENERATE(from_range(all_settings()));
-  CAPTURE(setting);
-  const bool server_disconnects = GENERATE(false, true);
-  Engine at_server({nic_names(setting, 0, 2), setting.threads, few_places(), ""});
+// The PeerId of a partner that has left names nobody.
+void check_unknown(Endpoint& server, PeerId peer) {
+  const std::vector<std::byte> bytes = pattern(8, 3);
+  OperationId operation = kNoOperation;
+  CHECK(server.send({.peer = peer, .tag = 1, .data = bytes.data(), .bytes = bytes.size()},
+                    operation) == Status::unknown_peer);
+  PeerStats stats;
+  CHECK(server.peer_stats(peer, stats) == Status::unknown_peer);
+  CHECK(server.disconnect(peer) == Status::unknown_peer);
+}
+
+// Clients come to a server of these tunables, one after the other.
+void come_and_go(const Setting& setting, const Tunables& tunables, std::uint64_t clients,
+                 bool server_disconnects) {
+  Engine at_server({nic_names(setting, 0, 2), setting.threads, tunables, ""});
   Engine at_clients({nic_names(setting, 1, 2), setting.threads, few_places(), ""});
   const auto server = at_server.create_endpoint({});
-  std::vector<PeerId> names(kPlaces, kAnyPeer);
-  for (int i = 0; i < 40; ++i) {
+  std::vector<PeerId> names(tunables.max_peers, kAnyPeer);
+  for (std::uint64_t i = 0; i < clients; ++i) {
     auto client = at_clients.create_endpoint({});
     const PeerId peer = serve(*server, *client);
-    REQUIRE(peer_place(peer) < kPlaces);
+    REQUIRE(peer_place(peer) < tunables.max_peers);
     PeerId& before = names[peer_place(peer)];
     CHECK(before != peer);
-    if (before != kAnyPeer) {
-      const std::vector<std::byte> bytes = pattern(8, 3);
-      OperationId operation = kNoOperation;
-      CHECK(server->send({.peer = before, .tag = 1, .data = bytes.data(), .bytes = bytes.size()},
-                         operation) == Status::unknown_peer);
-      PeerStats stats;
-      CHECK(server->peer_stats(before, stats) == Status::unknown_peer);
-      CHECK(server->disconnect(before) == Status::unknown_peer);
-    }
+    if (before != kAnyPeer) check_unknown(*server, before);
     before = peer;
     if (server_disconnects) REQUIRE(server->disconnect(peer) == Status::ok);
     // The server must take turns to hear the client's goodbye.
@@ -77,8 +82,22 @@ TEST_CASE("Partners__more_than_there_are_places_come_and_go") {
     while (!done) server->poll({});
     closer.join();
   }
-  CHECK(server->stats().peers_forgotten >= 40 - kPlaces - 1);
+  CHECK(server->stats().peers_forgotten >= clients - tunables.max_peers - 1);
   CHECK(server->stats().calls_refused == 0);
+}
+
+TEST_CASE("Partners__more_than_there_are_places_come_and_go") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  const bool server_disconnects = GENERATE(false, true);
+  come_and_go(setting, few_places(), 40, server_disconnects);
+}
+
+TEST_CASE("Partners__more_than_the_places_of_a_default_come_and_go") {
+  const Setting setting = GENERATE(Setting{"memory", 0}, Setting{"udp", 1});
+  CAPTURE(setting);
+  REQUIRE(short_close().max_peers == 256);
+  come_and_go(setting, short_close(), 300, false);
 }
 
 TEST_CASE("Partners__that_find_no_place_are_told_and_so_is_who_has_none") {
@@ -113,6 +132,54 @@ TEST_CASE("Partners__that_find_no_place_are_told_and_so_is_who_has_none") {
     for (std::size_t i = 0; i < n; ++i) told |= events[i].kind == Event::Kind::peer_refused;
   }
   CHECK(told);
+}
+
+// The log names the endpoint that found no place, the limit and what can be done, as often as the
+// events do: once a second at most, however many calls are refused.
+TEST_CASE("Partners__that_find_no_place_are_written_into_the_log") {
+  const Setting setting = GENERATE(from_range(all_settings()));
+  CAPTURE(setting);
+  const CapturedLog log;
+  const auto begin = std::chrono::steady_clock::now();
+  std::uint64_t refused = 0;
+  std::size_t events_told = 0;
+  {
+    Tunables tunables = few_places();
+    tunables.max_peers = 1;
+    Engine at_server({nic_names(setting, 0, 1), setting.threads, tunables, ""});
+    Engine at_clients({nic_names(setting, 1, 1), setting.threads, few_places(), ""});
+    const auto server = at_server.create_endpoint({});
+    const auto first = at_clients.create_endpoint({});
+    EndpointConfig config;
+    config.endpoint_id = 0xbad1;
+    const auto second = at_clients.create_endpoint(config);
+    (void)serve(*server, *first);
+    PeerId to = kAnyPeer;
+    REQUIRE(second->connect(server->address(), to) == Status::ok);
+    const std::vector<std::byte> bytes(8);
+    post_send(*second, to, 1, bytes);
+    REQUIRE(turn_until(*server, *second, [&] {
+      std::array<Event, 16> events;
+      const auto some = std::span(events).first(server->poll_events(events));
+      events_told += static_cast<std::size_t>(
+          std::ranges::count(some, Event::Kind::peer_refused, &Event::kind));
+      refused = server->stats().calls_refused;
+      return refused >= 5 && events_told > 0;
+    }));
+  }
+  const auto seconds =
+      std::chrono::ceil<std::chrono::seconds>(std::chrono::steady_clock::now() - begin).count();
+  const std::vector<std::string> lines = log.lines();
+  CAPTURE(lines, seconds);
+  CHECK(lines.size() >= events_told);
+  CHECK(lines.size() <= static_cast<std::size_t>(seconds));
+  for (const std::string& line : lines) {
+    CHECK(
+        line ==
+        "A call of endpoint 0xbad1 was refused: all places (max_peers = 1) are in use here. Raise "
+        "max_peers, disconnect peers that are no longer needed, or receive the messages of peers "
+        "that have left");
+  }
 }
 
 // Two processes have the same name and epoch. The second one is told why its call fails, and the
