@@ -9,13 +9,12 @@
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "hawser/engine.hpp"
 #include "test/engine/endpoint_pair.hpp"
+#include "test/support/own_process_view.hpp"
 
 namespace {
 // System calls of this process that moved datagrams. Calls that found nothing depend on the speed
@@ -39,6 +38,8 @@ extern "C" int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, ti
 namespace hawser::engine {
 namespace {
 
+using test::resident_kib;
+
 constexpr std::uint64_t kPlaces = 32;
 constexpr int kAtOnce = 16;
 constexpr int kPartners = 5000;
@@ -47,14 +48,6 @@ constexpr int kSettled = 1000;
 constexpr int kLookedAt = 500;
 // As much as a kilobyte kept for each of the 4,000 partners in between.
 constexpr std::size_t kMostGrowthKib = 4 * 1024;
-
-std::size_t resident_kib() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmRSS:")) return std::stoul(line.substr(6));
-  }
-  return 0;
-}
 
 // One endpoint and its clients, all polled by this thread.
 class Visits {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel shows of the process that runs the test: its descriptors and its threads.
+// What the kernel shows of the process that runs the test: descriptors, threads and memory.
 #pragma once
 
 #include <fcntl.h>
@@ -41,6 +41,12 @@ inline std::string status_of(int thread, const std::string& field) {
     return line.substr(line.find_first_not_of(" \t", field.size() + 1));
   }
   return {};
+}
+
+// What the process has in memory; 0 if the kernel doesn't say.
+inline std::size_t resident_kib() {
+  const std::string kib = status_of(::getpid(), "VmRSS");
+  return kib.empty() ? 0 : std::stoul(kib);
 }
 
 }  // namespace hawser::test
