@@ -264,18 +264,7 @@ TEST_CASE("connections__what_generators_write_is_read") {
 // The same four lines, as editors and other systems save them.
 TEST_CASE("inputs__text_is_read_whatever_its_encoding_and_line_ends") {
   const std::string plain = "Nodes 4\nConnections 1\n0->1 id 1 start 0 size 4096\n";
-  const auto wide = [&](bool little) {
-    std::string bytes;
-    for (const char c : plain) {
-      bytes += little ? std::string{c, '\0'} : std::string{'\0', c};
-    }
-    return bytes;
-  };
-  std::string carriage_returns = plain;
-  std::ranges::replace(carriage_returns, '\n', '\r');
-  for (const std::string& text :
-       {plain, "\xef\xbb\xbf" + plain, "\xff\xfe" + wide(true), "\xfe\xff" + wide(false),
-        wide(true), wide(false), carriage_returns, "\r\n\r\n" + plain}) {
+  for (const std::string& text : saved_forms(plain)) {
     CHECK(read_connections("f.cm", text).connections.size() == 1);
   }
 }

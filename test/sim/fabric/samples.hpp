@@ -2,10 +2,13 @@
 // Access to the published samples, where they are installed.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "sim/input/connections.hpp"
 #include "sim/input/topology.hpp"
@@ -28,6 +31,27 @@ inline std::string content(const std::filesystem::path& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+// A text of ASCII, in the forms in which editors and other systems save it: with a byte-order mark,
+// as UTF-16, with the line ends of other systems, and with blank lines before it.
+inline std::vector<std::string> saved_forms(const std::string& plain) {
+  const auto wide = [&](bool little) {
+    std::string bytes;
+    for (const char c : plain) bytes += little ? std::string{c, '\0'} : std::string{'\0', c};
+    return bytes;
+  };
+  std::string carriage_returns = plain;
+  std::ranges::replace(carriage_returns, '\n', '\r');
+  return {plain,
+          "\xef\xbb\xbf" + plain,
+          "\xff\xfe" + wide(true),
+          "\xfe\xff" + wide(false),
+          wide(true),
+          wide(false),
+          carriage_returns,
+          "\r\n\r\n" + plain,
+          "\n" + plain};
 }
 
 inline Shape topology(const char* name) {

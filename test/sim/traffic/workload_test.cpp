@@ -188,6 +188,35 @@ TEST_CASE("text_workload__what_is_broken_is_refused_with_line_and_field") {
                     "w.txt:1: the last layer of the bottom must be a whole number, not 'x'");
 }
 
+TEST_CASE("text_workload__is_read_whatever_its_encoding_and_line_ends") {
+  for (const std::string& text : saved_forms(kHead + kLayers)) {
+    INFO(text);
+    const TextWorkload read = read_text_workload("w.txt", text);
+    CHECK(read.warnings.empty());
+    CHECK(read.ranks == 16);
+    CHECK(read.stage_bytes == 5000);
+    REQUIRE(read.layers.size() == 2);
+    CHECK(read.layers[1].weight_gradient.bytes == 8000);
+    CHECK_FALSE(is_aicb("w.txt", text));
+  }
+}
+
+TEST_CASE("text_workload__comments_may_stand_anywhere") {
+  for (const auto& [what, with] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"HYBRID", "# first\nHYBRID"},
+           {"\n2\n", "\n# second\n2\n"},
+           {"\none", "\n# the layers\none"},
+           {"\ntwo", "\n  # between layers\n\ntwo"},
+           {"8000 40", "8000 40 # behind a layer"},
+           {"8000 41\n", "8000 41\n# last"}}) {
+    INFO(with);
+    const TextWorkload read = read_text_workload("w.txt", damaged(kHead + kLayers, what, with));
+    CHECK(read.warnings.empty());
+    REQUIRE(read.layers.size() == 2);
+    CHECK(read.layers[1].forward.compute == nanoseconds(11));
+  }
+}
+
 // The damaged text is read, with this warning.
 void warned(const std::string& what, const std::string& with, const std::string& warning) {
   INFO(what << " -> " << with);
@@ -416,6 +445,13 @@ TEST_CASE("aicb__what_generators_and_spreadsheets_write_is_read") {
   CHECK(
       read_aicb("c.csv", "comm_type,comm_group,msg_size,colour\nall_reduce,all,8,red\n").warnings ==
       std::vector<std::string>{"c.csv:1: the column 'colour' is unknown, and is ignored"});
+}
+
+TEST_CASE("aicb__is_read_whatever_its_encoding_and_line_ends") {
+  for (const std::string& text : saved_forms(kColumns + kCall + "3\n")) {
+    check_call(text);
+    CHECK(is_aicb("c.csv", text));
+  }
 }
 
 TEST_CASE("aicb__columns_are_found_by_name_and_rows_may_be_filled_up") {
