@@ -73,6 +73,19 @@ TEST_CASE("receive paths: a newer generation begins anew, and an older one is dr
   CHECK(at.known() == 1);
 }
 
+// Generations are numbers of one byte: 0 follows 255.
+TEST_CASE("receive paths: generations wrap") {
+  Receiving at;
+  REQUIRE(at.arrive(7, 3, 254).is_new);
+  CHECK(at.arrive(7, 3, 255).is_new);
+  CHECK(at.arrive(7, 3, 0).is_new);
+  CHECK_FALSE(at.arrive(7, 3, 0).is_new);
+  CHECK(at.arrive(8, 3, 255).path == nullptr);
+  CHECK(at.arrive(8, 3, 254).path == nullptr);
+  CHECK(at.dropped(DropReason::stale_path) == 2);
+  CHECK(at.arrive(7, 3, 1).is_new);
+}
+
 // While a path is idle, its sender may bind the slot more than 128 times. The next generation would
 // look older than the one that was known.
 TEST_CASE("receive paths: a forgotten path takes any generation") {
