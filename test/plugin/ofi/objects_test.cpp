@@ -154,6 +154,42 @@ TEST_CASE("Objects__an_address_that_comes_back_is_the_same_peer") {
   }
 }
 
+// A vector's addresses say to whom the program sends. Anybody may send to it, also a peer whose
+// address it has removed, and what was under way at that moment arrives.
+TEST_CASE("Objects__a_peer_whose_address_is_removed_loses_no_message") {
+  Pair pair;
+  const std::vector<std::uint8_t> sent = pattern(1'000'000, 1);
+  std::vector<std::uint8_t> received(sent.size());
+  std::array<char, 6> early{}, late{};
+  // Neither of these has a receive.
+  REQUIRE(fi_tsend(pair.a.ep.get(), sent.data(), sent.size(), nullptr, pair.to_b, 1, nullptr) == 0);
+  REQUIRE(fi_tinject(pair.b.ep.get(), "early", 6, pair.to_a, 2) == 0);
+  REQUIRE(pair.until([&] {
+    fi_msg_tagged peek{};
+    peek.tag = 2;
+    peek.addr = FI_ADDR_UNSPEC;
+    return fi_trecvmsg(pair.a.ep.get(), &peek, FI_PEEK) == 0 && pair.next_a().answer == 1;
+  }));
+  REQUIRE(fi_av_remove(pair.a.av.get(), &pair.to_b, 1, 0) == 0);
+  REQUIRE(fi_trecv(pair.b.ep.get(), received.data(), received.size(), nullptr, pair.to_a, 1, 0,
+                   nullptr) == 0);
+  REQUIRE(pair.next_b().answer == 1);
+  CHECK(received == sent);
+  REQUIRE(pair.next_a().answer == 1);
+  REQUIRE(fi_tsend(pair.b.ep.get(), "later", 6, nullptr, pair.to_a, 3, nullptr) == 0);
+  for (std::array<char, 6>* const into : {&early, &late}) {
+    const std::uint64_t tag = into == &early ? 2 : 3;
+    REQUIRE(fi_trecv(pair.a.ep.get(), into->data(), 6, nullptr, FI_ADDR_UNSPEC, tag, 0, nullptr) ==
+            0);
+    const Entry entry = pair.next_a();
+    REQUIRE(entry.answer == 1);
+    CHECK(entry.source == FI_ADDR_NOTAVAIL);
+  }
+  CHECK(pair.next_b().answer == 1);
+  CHECK(std::string(early.data()) == "early");
+  CHECK(std::string(late.data()) == "later");
+}
+
 TEST_CASE("Objects__vectors_queues_and_counters_that_are_not_ours_are_refused") {
   const Variables variables;
   Node node;
