@@ -19,6 +19,7 @@
 #include "engine/driver/udp/udp_address.hpp"
 #include "engine/driver/udp/udp_device.hpp"
 #include "engine/driver/verbs/verbs.hpp"
+#include "engine/host/nic_spec.hpp"
 
 namespace hawser {
 namespace {
@@ -94,7 +95,7 @@ std::vector<HostNic> udp_nics() {
     const std::string address = address_text(entry->ifa_addr);
     if (address.empty()) continue;
     HostNic nic;
-    nic.name = "udp:" + address;
+    nic.name = engine::udp_name(address);
     nic.device = engine::name_of_device(entry->ifa_name);
     nic.up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
     const std::string folder = "/sys/class/net/" + nic.device;
@@ -116,7 +117,7 @@ std::vector<HostNic> host_nics() {
   for (const engine::VerbsPortInfo& port : engine::verbs_ports()) {
     if (port.name == "*") continue;  // this row only explains why there is no list
     HostNic nic;
-    nic.name = "verbs:" + port.name;
+    nic.name = engine::verbs_name(port.name);
     const engine::VerbsPortName parts = engine::parse_verbs_port(port.name);
     nic.device = parts.device;
     nic.up = port.usable;

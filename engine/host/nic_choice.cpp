@@ -180,7 +180,7 @@ class Chooser {
     choice_.nics.push_back(item.pattern);
     chosen_.push_back(engine::named_nic(item.pattern));
     // host_nics lists no link-local address.
-    const std::string_view interface = engine::interface_in(item.pattern);
+    const std::string_view interface = engine::udp_place(item.pattern).interface;
     if (!interface.empty()) devices_.emplace(interface);
     for (NicCandidate& candidate : choice_.candidates) {
       if (engine::canonical_name(candidate.nic.name) != item.canonical) continue;

@@ -21,8 +21,6 @@ constexpr std::string_view kUdpWord = "udp";
 constexpr std::string_view kVerbsWord = "verbs";
 constexpr std::string_view kInterfaceWord = "if:";
 constexpr std::string_view kPrefixWord = "net:";
-constexpr std::string_view kVerbsHead = "verbs:";
-constexpr std::string_view kUdpHead = "udp:";
 constexpr std::string_view kWildcards = "*?[";
 constexpr std::uint32_t kIpv4Bits = 32;
 constexpr std::uint32_t kIpv6Bits = 128;
@@ -115,8 +113,7 @@ std::string canonical_ip(const std::string& text) {
 
 // True for "verbs:mlx5_0", which leaves out all ports of the device, as "mlx5_0" does.
 bool names_whole_device(const NicItem& item) {
-  return item.is_negated &&
-         item.pattern.find_first_of(":@", kVerbsHead.size()) == std::string::npos;
+  return item.is_negated && verbs_device(item.pattern) == split_nic_name(item.pattern).where;
 }
 
 NicItem parse_positive(std::string_view text) {
@@ -134,9 +131,9 @@ NicItem parse_positive(std::string_view text) {
     item.prefix = parse_prefix(has_word ? text.substr(kPrefixWord.size()) : text);
     return item;
   }
-  if (parse_ip(std::string(text))) return exact("udp:" + std::string(text));
-  if (text.starts_with(kVerbsHead) && has_wildcard(text)) {
-    return named(Kind::rdma_name, text.substr(kVerbsHead.size()));
+  if (parse_ip(std::string(text))) return exact(udp_name(text));
+  if (is_verbs_name(text) && has_wildcard(text)) {
+    return named(Kind::rdma_name, split_nic_name(text).where);
   }
   if (text.find(':') == std::string_view::npos) return named(Kind::any_name, text);
   try {
@@ -149,27 +146,22 @@ NicItem parse_positive(std::string_view text) {
 
 }  // namespace
 
-bool is_udp(const HostNic& nic) { return nic.name.starts_with(kUdpHead); }
+bool is_udp(const HostNic& nic) { return is_udp_name(nic.name); }
 
 bool is_ipv4(const HostNic& nic) { return family_of(nic.name) == Family::v4; }
 
-std::string_view interface_in(std::string_view name) {
-  const std::size_t percent = name.find('%');
-  return percent == std::string_view::npos ? std::string_view() : name.substr(percent + 1);
-}
-
 std::string canonical_name(std::string_view text) {
-  if (text.starts_with(kUdpHead)) {
-    const std::string_view address = text.substr(kUdpHead.size());
-    const std::size_t scope = std::min(address.find('%'), address.size());
-    return std::string(kUdpHead) + canonical_ip(std::string(address.substr(0, scope))) +
-           std::string(address.substr(scope));
+  if (is_udp_name(text)) {
+    const UdpPlace place = udp_place(text);
+    const std::string address = canonical_ip(std::string(place.address));
+    return udp_name(place.interface.empty() ? address
+                                            : address + "%" + std::string(place.interface));
   }
-  if (!text.starts_with(kVerbsHead)) return std::string(text);
+  if (!is_verbs_name(text)) return std::string(text);
   try {
-    VerbsPortName port = parse_verbs_port(text.substr(kVerbsHead.size()));
+    VerbsPortName port = parse_verbs_port(split_nic_name(text).where);
     port.gid_index.reset();  // chooses an address of the port
-    return std::string(kVerbsHead) + to_string(port);
+    return verbs_name(to_string(port));
   } catch (const Error&) {
     return std::string(text);
   }
@@ -180,11 +172,12 @@ bool NicItem::matches(const HostNic& nic) const {
   switch (kind) {
     case Kind::exact:
       return canonical_name(nic.name) == canonical ||
-             (names_whole_device(*this) && "verbs:" + nic.device == canonical);
+             (names_whole_device(*this) && verbs_name(nic.device) == canonical);
     case Kind::any_name: return has_name;
     case Kind::interface_name: return is_udp(nic) && has_name;
     case Kind::rdma_name: return !is_udp(nic) && has_name;
-    case Kind::prefix: return is_udp(nic) && is_in(prefix, nic.name.substr(kUdpHead.size()));
+    case Kind::prefix:
+      return is_udp(nic) && is_in(prefix, std::string(udp_place(nic.name).address));
     case Kind::every_interface: return is_udp(nic);
     case Kind::every_rdma_port: return !is_udp(nic);
   }
@@ -215,10 +208,8 @@ std::vector<NicItem> parse_nic_list(std::string_view list) {
 }
 
 bool is_nic_name(std::string_view text) {
-  const std::string_view head = text.substr(0, text.find(':'));
-  if (head.size() == text.size() || text.find(',') != std::string_view::npos) return false;
-  if (head == kVerbsWord) return !has_wildcard(text);
-  return head == kUdpWord || head == "memory";
+  if (split_nic_name(text).kind.empty() || text.find(',') != std::string_view::npos) return false;
+  return !is_verbs_name(text) || !has_wildcard(text);
 }
 
 }  // namespace hawser::engine

@@ -53,8 +53,6 @@ struct NicItem {
 // name, the one that host_nics writes ("udp:fd00::7", "verbs:mlx5_0"). A text that names no NIC is
 // returned as it is.
 [[nodiscard]] std::string canonical_name(std::string_view text);
-// The interface that a link-local address names ("eth0" of "udp:fe80::1%eth0"); else empty.
-[[nodiscard]] std::string_view interface_in(std::string_view name);
 
 [[nodiscard]] bool is_udp(const HostNic& nic);
 [[nodiscard]] bool is_ipv4(const HostNic& nic);

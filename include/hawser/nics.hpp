@@ -32,6 +32,15 @@ struct HostNic {
   std::string obstacle{};  // for people: why it can't be used; empty if it can
 };
 
+// A NIC's name in its parts. They refer to the text that was split.
+struct NicName {
+  std::string_view kind;   // "udp", "verbs" or "memory"; empty if the text names no single NIC
+  std::string_view where;  // what follows the colon: "fe80::1%eth0", "mlx5_0:1@3"; may be empty
+};
+// Splits what names one NIC. Patterns such as "if:eth0" name none, and have no parts. Checks
+// neither the address nor the device.
+[[nodiscard]] NicName split_nic_name(std::string_view name);
+
 // Lists every address of this host that a UDP NIC may use, and every port of an RDMA device. RDMA
 // ports come first, loopback last. Leaves out IPv6 link-local addresses. Asks the system, and may
 // block.

@@ -151,7 +151,7 @@ std::string read_nics(Config& config) {
     return list.variable + ": name 1 to 16 NICs, not " + std::to_string(config.nics.size());
   }
   for (const std::string& name : config.nics) {
-    if (!name.starts_with("memory:") && std::ranges::count(config.nics, name) > 1) {
+    if (split_nic_name(name).kind != "memory" && std::ranges::count(config.nics, name) > 1) {
       return list.variable + ": \"" + name + "\" is named twice";
     }
   }

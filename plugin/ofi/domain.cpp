@@ -7,6 +7,7 @@
 #include <cstring>
 #include <new>
 
+#include "hawser/nics.hpp"
 #include "plugin/ofi/address_vector.hpp"
 #include "plugin/ofi/completion_queue.hpp"
 #include "plugin/ofi/counter.hpp"
@@ -79,7 +80,8 @@ Domain::Domain(Fabric& fabric, const fi_info& info, Config config, void* opener)
 Domain::~Domain() { --fabric_.users; }
 
 bool Domain::has_rdma() const {
-  return std::ranges::any_of(config_.nics, [](const auto& n) { return n.starts_with("verbs:"); });
+  return std::ranges::any_of(config_.nics,
+                             [](const auto& n) { return split_nic_name(n).kind == "verbs"; });
 }
 
 void Domain::add(Endpoint& endpoint) {

@@ -46,9 +46,9 @@ fi_ops nic_ops = [] {
 }();
 
 NicObject::NicObject(const HostNic& nic) : fid_nic{}, nic_(nic) {
-  const std::size_t colon = nic_.name.find(':');
-  kind_ = nic_.name.substr(0, colon);
-  address_ = nic_.name.substr(colon + 1);
+  const NicName parts = split_nic_name(nic_.name);
+  kind_ = parts.kind;
+  address_ = parts.where;
   fid.fclass = FI_CLASS_NIC;
   fid.ops = &nic_ops;
   device_.name = nic_.device.data();

@@ -9,10 +9,11 @@
 #include <cstring>
 #include <memory>
 
+#include "hawser/nics.hpp"
+
 namespace hawser::ofi {
 namespace {
 
-constexpr std::string_view kUdp = "udp:";
 constexpr std::size_t kV4Bytes = 4;
 constexpr std::byte kV6Multicast{0xff};
 constexpr std::byte kV4MulticastMask{0xf0};
@@ -155,8 +156,8 @@ std::optional<PortName> from_uri(std::string_view text) {
 }
 
 std::optional<PortName> of_nic(const std::string& name) {
-  if (!name.starts_with(kUdp)) return std::nullopt;
-  return read_ip(std::string_view(name).substr(kUdp.size()));
+  const NicName parts = split_nic_name(name);
+  return parts.kind == "udp" ? read_ip(parts.where) : std::nullopt;
 }
 
 std::optional<PortName> look_up(const char* node, const char* service, const LookUp& how,

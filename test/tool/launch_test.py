@@ -25,6 +25,7 @@ from run_harness import COMMAND, IMPATIENT, RUNNING, check_living_are_not_blamed
 
 SMALL = ["--nics", "2", "--workload", "gpt2", "--scale", "256", "--steps", "2"]
 LONG = ["--nics", "2", "--workload", "gpt2", "--scale", "64", "--steps", "100000"]
+STANDSTILL_LIMIT_S = 8
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGES = os.path.join(HERE, "..", "..", "docs")
 ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -135,6 +136,26 @@ def ranks_that_mpirun_lets_live_name_the_killed_one():
         check(re.search(rf"^hawser: rank {rank}: .*rank 2: peer_(timeout|unreachable)", rest, re.M),
               f"rank {rank} does not name rank 2:\n{output}{rest}")
     wait_for(lambda: gone(ranks.values()), "the ranks to go with mpirun")
+
+
+@case
+def a_rank_that_stands_still_for_good_does_not_outlive_the_timeout():
+    """Its peers wait longer than --timeout for it, and nothing but --timeout ends the job."""
+    patient = ["--tunable", "peer_timeout_ms=60000", "--timeout", str(STANDSTILL_LIMIT_S)]
+    for stopped in (0, 2):
+        begun = time.monotonic()
+        process = mpirun(4, LONG + patient)
+        ranks = ranks_of(process, 4)
+        output = read_until(process, RUNNING)
+        os.kill(ranks[stopped], signal.SIGSTOP)
+        status, rest = finish(process)
+        took_s = time.monotonic() - begun
+        check(status != 0, output + rest)
+        check(re.search(rf"^hawser: rank [0-3]: not finished within {STANDSTILL_LIMIT_S} s \(--timeout\)", rest, re.M),
+              output + rest)
+        check("ok: every byte" not in rest, output + rest)
+        check(took_s < 2 * STANDSTILL_LIMIT_S + 20, f"{took_s:.0f} s\n{output}{rest}")
+        wait_for(lambda: gone(ranks.values()), "the ranks to go with mpirun")  # pylint: disable=cell-var-from-loop
 
 
 @case

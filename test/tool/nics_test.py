@@ -13,9 +13,11 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import run_harness
 from cases import HANG_LIMIT_S, Skipped, case, check, finish, read_until, start_process, wait_for
@@ -30,6 +32,8 @@ def small_of_others(scale="4096"):
 SMALL_OF_OTHERS = small_of_others()  # who starts it says how many
 SMALL = ["--ranks", "2", *SMALL_OF_OTHERS]
 RENUMBERED_LIMIT_S = 12
+ONE_WAY_LIMIT_S = 30
+NIC_OF_CHANGE = 2  # place in the report's path_changes
 
 
 def ip(*words):
@@ -184,15 +188,14 @@ def a_name_of_several_addresses_is_tried_at_all_of_them():
         stranger.kill()
 
 
-def start_ranks(own_hosts, rendezvous, *words, nics=(), scale="4096"):
+def start_ranks(own_hosts, rendezvous, *words, nics=(), work=SMALL_OF_OTHERS):
     """Starts one rank on each host; `nics` are their lists, if they have lists of their own."""
     ranks = []
     for rank, host in enumerate(own_hosts):
         variables = [f"HAWSER_RANK={rank}", f"HAWSER_SIZE={len(own_hosts)}", f"HAWSER_RENDEZVOUS={rendezvous}"]
         if nics:
             variables.append(f"HAWSER_NICS={nics[rank]}")
-        ranks.append(start_process(["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", *small_of_others(scale),
-                                    *words]))
+        ranks.append(start_process(["ip", "netns", "exec", host, "env", *variables, *COMMAND, "run", *work, *words]))
     return ranks
 
 
@@ -306,7 +309,7 @@ def lists_of_both_families_in_unlike_order():
     """Of the four pairs of NICs two can't address each other, and both NICs of a host carry data all the same."""
     with hosts("a", "b") as (a, b):
         nics = dual_stack_lists(a, b)
-        pass_with(start_ranks((a, b), "10.7.0.1:29400", "--json", "report", scale="64", nics=nics), "report",
+        pass_with(start_ranks((a, b), "10.7.0.1:29400", "--json", "report", work=small_of_others("64"), nics=nics), "report",
                   [["udp:10.7.0.1", "udp:fd08::1"], ["udp:fd08::2", "udp:10.7.0.2"]])
         with open("report", encoding="utf-8") as file:
             report = json.load(file)
@@ -428,6 +431,75 @@ def a_rank_that_is_renumbered_takes_its_steps_and_gets_no_report():
             waited_in_vain = status == 3
             check(ended_by_the_guard or waited_in_vain, f"{status}\n{output}")
             check("lost" not in output and "ok: every byte" not in output, output)
+
+
+def firewall(host, *rule):
+    """Drops what the rule matches, or skips the case where the kernel has no such firewall."""
+    if shutil.which("iptables") is None:
+        raise Skipped("no iptables here (Debian: iptables)")
+    done = subprocess.run(["ip", "netns", "exec", host, "iptables", "-w", *rule, "-p", "udp", "-j", "DROP"],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Skipped(f"iptables does not work here: {done.stderr.strip()}")
+
+
+def two_cables(a, b):
+    for net, device in ((7, "eth0"), (8, "eth1")):
+        cable(a, device, b, device)
+        made("-n", a, "addr", "add", f"10.{net}.0.1/24", "dev", device)
+        made("-n", b, "addr", "add", f"10.{net}.0.2/24", "dev", device)
+
+
+def one_way_job(place_rule, steps, meanwhile=False):
+    """Two hosts x two NICs, where rank 0's second NIC is not heard. Returns the report."""
+    with hosts("a", "b") as (a, b):
+        two_cables(a, b)
+        if not meanwhile:
+            place_rule(a, b)
+        begun = time.monotonic()
+        ranks = start_ranks((a, b), "10.7.0.1:29400", "--json", "report", "--nic", "if:eth*",
+                            work=["--workload", "gpt2", "--scale", "64", "--steps", str(steps)])
+        if meanwhile:
+            read_until(ranks[0], "% of the run")
+            place_rule(a, b)
+        pass_with(ranks, "report", [["udp:10.7.0.1", "udp:10.8.0.1"], ["udp:10.7.0.2", "udp:10.8.0.2"]])
+        check(time.monotonic() - begun < ONE_WAY_LIMIT_S, f"{time.monotonic() - begun:.1f} s")
+        with open("report", encoding="utf-8") as file:
+            return json.load(file)
+
+
+def check_one_way(report, from_the_start):
+    """Rank 0 finds out that its packets by NIC 1 are lost, if any were, and blames no other NIC.
+
+    The path from NIC 1 may come up again by the other cable, to the peer's NIC 0.
+    """
+    first, second = (rank["nics"] for rank in report["ranks"])
+    changes = [change for rank in report["ranks"] for change in rank["path_changes"]]
+    downs = [change for change in changes if change[0] == "down"]
+    check(all(change[NIC_OF_CHANGE] == 1 for change in downs), f"{changes}")
+    check(downs or from_the_start, "no path went down")
+    for nic in (first[0], second[0]):  # a busy host loses a few packets in its own queues
+        check(nic["packets_received"] > 0 and nic["packets_lost"] < 0.01 * nic["data_packets_sent"], str(nic))
+    if from_the_start:
+        check(second[1]["packets_received"] == 0, str(second[1]))
+        check(first[1]["packets_received"] > 0, f"the way back is free: {first[1]}")
+
+
+# A rule of OUTPUT makes the system refuse to send. A rule of INPUT loses packets, and nobody is told.
+ONE_WAY_RULES = {"sender": lambda a, b: firewall(a, "-A", "OUTPUT", "-o", "eth1"),
+                 "receiver": lambda a, b: firewall(b, "-A", "INPUT", "-i", "eth1")}
+
+
+@case
+def a_firewall_that_lets_nothing_out_by_one_nic_costs_only_that_nic():
+    for rule in ONE_WAY_RULES.values():
+        check_one_way(one_way_job(rule, 3), from_the_start=True)
+
+
+@case
+def a_firewall_that_comes_up_during_the_run_costs_only_that_nic():
+    for rule in ONE_WAY_RULES.values():
+        check_one_way(one_way_job(rule, 30, meanwhile=True), from_the_start=False)
 
 
 @case

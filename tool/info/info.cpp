@@ -16,6 +16,7 @@
 #include "engine/driver/verbs/verbs.hpp"
 #include "engine/host/host_limits.hpp"
 #include "engine/host/nic_list.hpp"
+#include "engine/host/nic_spec.hpp"
 #include "engine/registration/endpoint_memory.hpp"
 #include "engine/settings.hpp"
 #include "hawser/engine.hpp"
@@ -66,7 +67,7 @@ std::string rdma_text() {
   std::string text = "RDMA devices\n";
   const std::vector<engine::VerbsPortInfo> ports = engine::verbs_ports();
   for (const engine::VerbsPortInfo& port : ports) {
-    text += fmt::format("  {:<40} {}\n", "verbs:" + port.name, port.description);
+    text += fmt::format("  {:<40} {}\n", engine::verbs_name(port.name), port.description);
   }
   Tunables tunables;
   engine::apply_environment(tunables);
@@ -122,10 +123,10 @@ std::string tunables_text() {
 // True if a socket of this host can have the UDP NIC's address. host_nics does not list every such
 // address: it leaves out link-local ones, and those of 127.0.0.0/8 that no interface has.
 bool is_own_address(const std::string& name) {
-  constexpr std::string_view kUdp = "udp:";
-  if (!name.starts_with(kUdp)) return false;
+  if (!engine::is_udp_name(name)) return false;
   try {
-    const engine::SocketAddress address = engine::parse_local_address(name.substr(kUdp.size()));
+    const std::string where(split_nic_name(name).where);
+    const engine::SocketAddress address = engine::parse_local_address(where);
     const engine::Descriptor socket(::socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     return socket && ::bind(socket.get(), &address.any, address.length()) == 0;
   } catch (const Error&) {
@@ -134,7 +135,7 @@ bool is_own_address(const std::string& name) {
 }
 
 std::string way_text(const HostNic& nic, const std::string& to) {
-  const std::string address = nic.name.substr(std::string_view("udp:").size());
+  const std::string address(split_nic_name(nic.name).where);
   const engine::SocketAddress local = engine::parse_local_address(address);
   engine::SocketAddress remote = engine::parse_local_address(to);
   if (local.is_v6() != remote.is_v6()) return {};
@@ -160,7 +161,7 @@ std::string ways_text(const std::string& to) {
   }
   std::string text = fmt::format("Routes to {} (`ip route get {}` shows each)\n", to, to);
   for (const HostNic& nic : host_nics()) {
-    if (nic.name.starts_with("udp:")) text += way_text(nic, to);
+    if (engine::is_udp_name(nic.name)) text += way_text(nic, to);
   }
   return text;
 }
@@ -200,10 +201,11 @@ std::string nics_text(std::span<const HostNic> host) {
   bool only_loopback = true;
   bool has_loopback_of_ipv4 = false;
   for (const HostNic& nic : host) {
-    if (!nic.name.starts_with("udp:")) continue;  // RDMA ports have their own part
+    if (!engine::is_udp_name(nic.name)) continue;  // RDMA ports have their own part
     ++listed;
     only_loopback = only_loopback && nic.loopback;
-    has_loopback_of_ipv4 |= nic.loopback && nic.up && nic.name.starts_with("udp:127.");
+    has_loopback_of_ipv4 |=
+        nic.loopback && nic.up && engine::family_of(nic.name) == engine::Family::v4;
     text += fmt::format("  {:<40} {:<12} {}\n", nic.name, nic.device, state_text(nic));
   }
   if (listed == 0) text += "  none\n";

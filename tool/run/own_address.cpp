@@ -2,15 +2,14 @@
 #include "tool/run/own_address.hpp"
 
 #include <algorithm>
-#include <string_view>
+
+#include "engine/host/nic_spec.hpp"
 
 namespace hawser::tool {
 namespace {
 
-constexpr std::string_view kUdp = "udp:";
-
 bool leads_out(const HostNic& nic) {
-  return nic.up && !nic.loopback && nic.name.starts_with(kUdp) &&
+  return nic.up && !nic.loopback && engine::is_udp_name(nic.name) &&
          nic.address_state == AddressState::preferred;
 }
 
@@ -24,7 +23,7 @@ std::vector<std::string> own_addresses(std::span<const HostNic> nics) {
   std::ranges::stable_partition(
       leading, [&](const HostNic& nic) { return std::ranges::count(chosen, nic.name) > 0; });
   std::vector<std::string> addresses;
-  for (const HostNic& nic : leading) addresses.push_back(nic.name.substr(kUdp.size()));
+  for (const HostNic& nic : leading) addresses.emplace_back(split_nic_name(nic.name).where);
   return addresses;
 }
 

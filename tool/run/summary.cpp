@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "engine/host/nic_spec.hpp"
 #include "tool/run/clock.hpp"
 
 namespace hawser::tool {
@@ -253,16 +254,14 @@ double bus_factor(Operation operation, std::uint32_t ranks) {
 namespace {
 
 std::string network_of(std::string_view name) {
-  constexpr std::string_view kUdpPrefix = "udp:";
-  if (!name.starts_with(kUdpPrefix)) {  // "verbs:mlx5_0:1"
-    const std::size_t device = name.find(':');
-    if (device == std::string_view::npos) return std::string(name);
-    return std::string(name.substr(0, name.find(':', device + 1)));
-  }
-  name.remove_prefix(kUdpPrefix.size());
-  if (name.starts_with("127.") || name == "::1") return "loopback";
-  const std::size_t last = name.find_last_of(".:");
-  return std::string(name.substr(0, last == std::string_view::npos ? name.size() : last + 1)) + "x";
+  if (engine::is_verbs_name(name)) return engine::verbs_name(engine::verbs_device(name));
+  if (!engine::is_udp_name(name)) return std::string(name);
+  const std::string_view address = engine::udp_place(name).address;
+  if (address.starts_with("127.") || address == "::1") return "loopback";
+  const std::size_t last = address.find_last_of(".:");
+  return std::string(
+             address.substr(0, last == std::string_view::npos ? address.size() : last + 1)) +
+         "x";
 }
 
 }  // namespace

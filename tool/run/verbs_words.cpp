@@ -17,7 +17,7 @@ VerbsChoice choose_verbs(bool is_built, std::span<const engine::VerbsPortInfo> p
     if (!port.usable) {
       reasons.push_back(port.description);
     } else {
-      (choice.nics.size() < most ? choice.nics : beyond).push_back("verbs:" + port.name);
+      (choice.nics.size() < most ? choice.nics : beyond).push_back(engine::verbs_name(port.name));
     }
   }
   if (choice.nics.empty()) {

@@ -104,6 +104,16 @@ def windows():
 
 
 @case
+def leavers():
+    """70,000 receives a rank before the first send, and a rank that finalizes before the others."""
+    program = [os.path.join(FOLDERS["programs"], "leavers"), "70000"]
+    for more in ({}, LOSS):
+        got, errors = over_hawser(3, program, more)
+        check(got == "right 210000 rounds 2000 last 3000\n", f"{got}\n{errors}")
+        check(errors.count("hawser: process") == 3, f"not every rank used the provider\n{errors}")
+
+
+@case
 def netpipe():
     if shutil.which("NPopenmpi") is None:
         raise Skipped("install netpipe-openmpi")
