@@ -12,9 +12,13 @@
 //     receives go through 64 MiB each, beside memcpy over the same memory.
 //   `unpacked`: each message in a packet of its own.
 //   `traced`: both ends have a trace hook that counts.
+//   `mempool`: packets come from an rte_mempool, not from the engine's own pool. `--eal` starts
+//     DPDK's EAL and adds such a twin to each case.
 // Runtime: 10 s. `--short` moves less, for the tests. `--case NAME` runs one case, and `--rounds 1`
 // one round, for valgrind, which counts instructions in the functions measured_*.
 #include <fmt/core.h>
+#include <rte_config.h>
+#include <rte_eal.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -33,7 +37,7 @@ using namespace hawser;
 using namespace hawser::bench;
 
 struct Case {
-  const char* name;
+  std::string name;
   PairConfig pair;
   Load load;
 };
@@ -75,6 +79,28 @@ const std::vector<Case> kCases{
     {"memory, 8 B", {}, {.message_bytes = 8, .messages = 100'000, .copy = true, .window = 256}},
 };
 
+// EAL takes no huge pages here, so that both pools have pages of the same size.
+bool start_eal() {
+  static std::array<std::string, 8> words = {
+      "engine_cost", "-l0",         "--no-huge",      "--no-pci",
+      "-m512",       "--no-shconf", "--no-telemetry", "--log-level=*:error"};
+  static std::array<char*, words.size() + 1> arguments{};  // EAL keeps pointers to them
+  for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
+  return rte_eal_init(static_cast<int>(words.size()), arguments.data()) >= 0;
+}
+
+// Puts a twin with an rte_mempool after each case.
+std::vector<Case> with_mempools(const std::vector<Case>& cases) {
+  std::vector<Case> twins;
+  for (const Case& each : cases) {
+    twins.push_back(each);
+    twins.push_back(each);
+    twins.back().name += ", mempool";
+    twins.back().pair.mempool = true;
+  }
+  return twins;
+}
+
 struct Samples {
   std::unique_ptr<MeasuredPair> pair;
   std::vector<double> send;
@@ -88,7 +114,7 @@ double median(std::vector<double> values) {
 }
 
 void print(std::string_view name, const Samples& s) {
-  fmt::print("{:34} {:7.1f} {:7.1f} {:9.1f} {:7.1f} {:9} {:016x}\n", name, std::ranges::min(s.send),
+  fmt::print("{:42} {:7.1f} {:7.1f} {:9.1f} {:7.1f} {:9} {:016x}\n", name, std::ranges::min(s.send),
              median(s.send), std::ranges::min(s.receive), median(s.receive), s.last.units,
              s.last.hash);
 }
@@ -124,6 +150,8 @@ int main(int argc, char** argv) {
   app.add_flag("--own-time", own_time,
                "a clock that is the same in every run: to count instructions");
   app.add_option("--case", only, "this one alone");
+  bool eal = false;
+  app.add_flag("--eal", eal, "start DPDK's EAL: each case also with an rte_mempool");
   CLI11_PARSE(app, argc, argv);
 
   std::vector<Case> cases = kCases;
@@ -131,6 +159,13 @@ int main(int argc, char** argv) {
   if (cases.empty()) {
     fmt::print(stderr, "engine_cost: no case '{}'\n", only);
     return 2;
+  }
+  if (eal) {
+    if (!start_eal()) {
+      fmt::print(stderr, "engine_cost: EAL does not start here\n");
+      return 1;
+    }
+    cases = with_mempools(cases);
   }
   if (brief) rounds = 1;
   for (Case& each : cases) each.pair.own_time = own_time;
@@ -145,7 +180,7 @@ int main(int argc, char** argv) {
       samples[i].receive.push_back(samples[i].last.receive_ns);
     }
   }
-  fmt::print("{:34} {:>15} {:>17} {:>9} {}\n{:34} {:>7} {:>7} {:>9} {:>7}\n",
+  fmt::print("{:42} {:>15} {:>17} {:>9} {}\n{:42} {:>7} {:>7} {:>9} {:>7}\n",
              "ns a packet; 8 B: a message", "send", "receive", "of them", "hash", "", "best",
              "median", "best", "median");
   for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -18,10 +18,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::uint32_t kOperations = 4096;
+constexpr std::size_t kPacketBuffers = 16384;
 constexpr std::size_t kShort = 4096;  // bytes of a message from which on the unit is a packet
 
 proto::Time clock_now() {
   return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
+}
+
+std::unique_ptr<engine::EndpointPool> make_pool(bool mempool) {
+  if (mempool) return std::make_unique<engine::MempoolPacketPool>(kPacketBuffers);
+  return std::make_unique<engine::StackPacketPool>(kPacketBuffers);
 }
 
 void count_record(void* count, const TraceRecord&) { ++*static_cast<std::uint64_t*>(count); }
@@ -29,15 +35,15 @@ void count_record(void* count, const TraceRecord&) { ++*static_cast<std::uint64_
 struct Side {
   Side(const PairConfig& what, const std::shared_ptr<engine::MemoryFabric>& fabric,
        std::uint8_t number)
-      : pool(16384), own_time(what.own_time) {
+      : pool(make_pool(what.mempool)), own_time(what.own_time) {
     for (std::uint8_t i = 0; i < what.nics; ++i) {
       if (what.passing) {
         const auto nic = static_cast<std::uint8_t>(number * proto::Endpoint::kMaxNics + i);
-        passing.push_back(std::make_unique<PassingNic>(nic, pool));
+        passing.push_back(std::make_unique<PassingNic>(nic, *pool));
         nics.push_back(passing.back().get());
       } else {
         memory.push_back(
-            std::make_unique<engine::MemoryNic>(fabric, engine::MemoryNicConfig{}, pool));
+            std::make_unique<engine::MemoryNic>(fabric, engine::MemoryNicConfig{}, *pool));
         nics.push_back(memory.back().get());
       }
     }
@@ -47,7 +53,7 @@ struct Side {
     if (what.unpacked) config.tunables.pack_messages = 0;
     if (what.traced) config.trace = count_record;
     config.trace_context = &records;
-    endpoint = std::make_unique<proto::Endpoint>(config, nics, pool);
+    endpoint = std::make_unique<proto::Endpoint>(config, nics, *pool);
   }
   void connect(const Side& other) {
     std::array<std::byte, proto::Endpoint::kMaxAddressBytes> blob;
@@ -55,7 +61,7 @@ struct Side {
     HAWSER_ASSERT(endpoint->connect(now(), std::span(blob).first(bytes), peer) == Status::ok);
   }
 
-  engine::StackPacketPool pool;
+  std::unique_ptr<engine::EndpointPool> pool;
   std::vector<std::unique_ptr<PassingNic>> passing;
   std::vector<std::unique_ptr<engine::MemoryNic>> memory;
   std::vector<proto::Nic*> nics;

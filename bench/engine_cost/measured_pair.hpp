@@ -14,6 +14,7 @@ struct PairConfig {
   bool traced = false;
   bool unpacked = false;  // each message in a packet of its own
   bool own_time = false;  // a turn a microsecond after the last, in every run
+  bool mempool = false;   // packets come from an rte_mempool: the program has started EAL
   std::uint8_t nics = 1;  // of each side
 };
 

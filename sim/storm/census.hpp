@@ -37,7 +37,7 @@ namespace hawser::sim {
   X(receive_completion, 32, "completions of receives, by Status")       \
   X(place, 8, "fates of places for peers")                              \
   X(way, 8, "ways that carry less in one piece than NICs")              \
-  X(one_sided, 8, "fates of one-sided operations")
+  X(one_sided, 12, "fates of one-sided operations")
 
 // X(name, text)
 #define HAWSER_CENSUS_PLACES(X)                                                 \
@@ -66,7 +66,10 @@ namespace hawser::sim {
   X(not_executed, "one was not executed, as its session ended")        \
   X(reply_lost, "one was executed, and its reply lost with a session") \
   X(unknown, "one ended with its session, and its outcome is unknown") \
-  X(noticed, "a notice was given")
+  X(noticed, "a notice was given")                                     \
+  X(followed, "one got the value that another one had put")            \
+  X(swapped, "a compare_and_swap changed the word")                    \
+  X(kept, "a compare_and_swap came upon another value")
 
 enum class OneSidedCell : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,

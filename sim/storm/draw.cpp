@@ -197,6 +197,8 @@ Plan draw_plan(std::uint64_t seed) {
   Random changing(parts.next());
   if (seed >= kFirstOfEpochs && seed < kFirstOfOneSided && !is_calm)
     draw_changing_ways(changing, plan);
+  Random chained(parts.next());
+  if (seed >= kFirstOfOneSided) draw_chained_words(chained, plan);
   return plan;
 }
 

@@ -59,8 +59,9 @@ void draw_epochs(proto::Random& random, Plan& plan);
 
 // draw_one_sided.cpp; of seeds from kFirstOfOneSided on, after all others
 void draw_one_sided(proto::Random& random, Plan& plan);
+void draw_chained_words(proto::Random& random, Plan& plan);
 
-// draw_pieces.cpp; of the same seeds, last of all
+// draw_pieces.cpp; of the same seeds
 void draw_pieces(proto::Random& random, Plan& plan);
 
 // The kinds from here on, up to `no_buffers`, are drawn by themselves, so that those before them

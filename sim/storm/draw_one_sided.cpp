@@ -81,4 +81,34 @@ void draw_one_sided(Random& random, Plan& plan) {
   std::ranges::stable_sort(plan.one_sided, {}, &OneSidedPlan::at);
 }
 
+void draw_chained_words(Random& random, Plan& plan) {
+  if (!random.chance(0.5)) return;
+  const auto hosts = static_cast<std::uint32_t>(plan.hosts.size());
+  const std::uint32_t words = random.chance(0.5) ? 1 : OneSided::kChains;
+  const std::uint32_t channels = random.chance(0.5) ? 1 : 3;
+  const double strong = random.chance(0.3) ? 0.5 : 0.1;
+  // Many at one word, or each host's words have some.
+  const bool one_target = random.chance(0.5);
+  const std::uint32_t target = small(random, hosts);
+  const Duration span = random.chance(0.3) ? nanoseconds(100'000) : plan.heals_at;
+  const std::uint64_t count = logarithmic(random, 4, 200);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    OneSidedPlan operation;
+    operation.at = some_time(random, span);
+    operation.to = one_target ? target : small(random, hosts);
+    operation.from = (operation.to + 1 + small(random, hosts - 1)) % hosts;
+    operation.channel = static_cast<std::uint16_t>(small(random, channels));
+    operation.word = small(random, words);
+    operation.key = draw_key(random);
+    operation.strong = random.chance(strong);
+    const std::uint64_t dice = random.below(100);
+    operation.kind = dice < 40   ? OneSidedKind::swap
+                     : dice < 75 ? OneSidedKind::compare_and_swap
+                     : dice < 90 ? OneSidedKind::load
+                                 : OneSidedKind::store;
+    plan.one_sided.push_back(operation);
+  }
+  std::ranges::stable_sort(plan.one_sided, {}, &OneSidedPlan::at);
+}
+
 }  // namespace hawser::sim

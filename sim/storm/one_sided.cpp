@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <span>
 
 namespace hawser::sim {
@@ -12,18 +11,19 @@ namespace {
 
 constexpr std::byte kBlank{0xa5};
 constexpr std::byte kOver{0x5a};
-constexpr std::uint64_t kWordBytes = 8;
-constexpr std::uint64_t kPageAt = OneSided::kWords * kWordBytes;
+constexpr std::uint64_t kWordBytes = OneSided::kWordBytes;
+constexpr std::uint64_t kPageAt = (OneSided::kWords + OneSided::kChains) * kWordBytes;
 constexpr std::uint64_t kPlacesAt = kPageAt + OneSided::kPage;
 constexpr WordOperation kAddOne{AtomicOperation::add, 8, 1, 0};
-
-bool is_add(OneSidedKind kind) {
-  return kind == OneSidedKind::add || kind == OneSidedKind::fetch_add;
-}
 
 // Where a read begins in the page.
 std::uint64_t page_offset(std::uint32_t index, std::uint64_t bytes) {
   return index * std::uint64_t{977} % (OneSided::kPage - bytes + 1);
+}
+
+bool has_reply(OneSidedKind kind) {
+  using enum OneSidedKind;
+  return kind == read || kind == fetch_add || (is_chained(kind) && kind != store);
 }
 
 std::string text_of(std::uint32_t index) { return "one-sided operation " + std::to_string(index); }
@@ -107,8 +107,7 @@ std::uint64_t OneSided::count_fetches(std::uint32_t host) const {
   std::uint64_t count = 0;
   for (std::uint32_t i = 0; i < records_.size(); ++i) {
     const OneSidedKind kind = plan_.one_sided[i].kind;
-    const bool fetches = kind == OneSidedKind::read || kind == OneSidedKind::fetch_add;
-    if (!fetches || plan_.one_sided[i].to != host || !records_[i].posted) continue;
+    if (!has_reply(kind) || plan_.one_sided[i].to != host || !records_[i].posted) continue;
     count += memories_[records_[i].memory].life == world_.life(host);
   }
   return count;
@@ -212,6 +211,10 @@ Status OneSided::post(std::uint32_t index, PeerId peer, OperationId name) {
                               .word = kAddOne,
                               .fetches = plan.kind == OneSidedKind::fetch_add,
                               .strong = plan.strong});
+    case OneSidedKind::load:
+    case OneSidedKind::store:
+    case OneSidedKind::swap:
+    case OneSidedKind::compare_and_swap: return chained(index, peer, name, key, beyond);
     case OneSidedKind::flush:
       return endpoint.flush_channel(host.now(), name, {.peer = peer, .channel = plan.channel});
     case OneSidedKind::withdraw: {
@@ -231,6 +234,7 @@ void OneSided::on_posted(std::uint32_t index, std::uint64_t order) {
   record.posted = true;
   record.life = world_.life(plan_.one_sided[index].from);
   record.order = order;
+  record.posted_at = ++moment_;
 }
 
 void OneSided::accuse(std::uint32_t index, const std::string& what) {
@@ -341,6 +345,7 @@ void OneSided::on_completed(std::uint32_t index, const Completion& completion) {
     return;
   }
   record.completion = completion;
+  record.ended_at = ++moment_;
   const Status status = completion.status;
   if (status != Status::ok) {
     if (!may_fail(index, status)) accuse(index, "ended with " + std::string(to_string(status)));
@@ -356,6 +361,7 @@ void OneSided::on_completed(std::uint32_t index, const Completion& completion) {
     }
   }
   if (status == Status::ok && plan.kind == OneSidedKind::read) check_read(index);
+  if (status == Status::ok && is_chained(plan.kind)) learn(index);
   if (status == Status::ok && plan.kind == OneSidedKind::withdraw) end_withdrawal(index);
 }
 
@@ -422,39 +428,10 @@ void OneSided::judge() {
       memory.last.assign(bytes.begin(), bytes.end());
     }
     judge_words(i);
+    judge_chains(i);
     judge_places(i);
   }
   for (std::uint32_t i = 0; i < records_.size(); ++i) judge_notices(i);
-}
-
-void OneSided::judge_words(std::uint32_t number) {
-  const Memory& memory = memories_[number];
-  for (std::uint32_t word = 0; word < kWords; ++word) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, memory.last.data() + word * kWordBytes, sizeof value);
-    std::uint64_t certain = 0;
-    std::uint64_t possible = 0;
-    std::set<std::uint64_t> fetched;
-    for (std::uint32_t i = 0; i < records_.size(); ++i) {
-      const OneSidedPlan& plan = plan_.one_sided[i];
-      const Record& record = records_[i];
-      const bool adds = is_add(plan.kind) || (plan.kind == OneSidedKind::write && plan.signals);
-      if (record.memory != number || !adds || plan.word != word) continue;
-      const Fate what = fate(record);
-      if (what == Fate::executed) ++certain;
-      if (what == Fate::unknown) ++possible;
-      const bool has_value = plan.kind == OneSidedKind::fetch_add && record.completion &&
-                             record.completion->status == Status::ok;
-      if (!has_value) continue;
-      const std::uint64_t got = record.completion->immediate;
-      if (got >= value || !fetched.insert(got).second)
-        accuse(i, "fetched " + std::to_string(got) + ", which another one has, or nobody");
-    }
-    if (value >= certain && value <= certain + possible) continue;
-    oracle_.accuse("word " + std::to_string(word) + " of host " + std::to_string(memory.host) +
-                   " is " + std::to_string(value) + ": " + std::to_string(certain) +
-                   " were executed, " + std::to_string(possible) + " more may have been");
-  }
 }
 
 void OneSided::judge_places(std::uint32_t number) {

@@ -2,7 +2,8 @@
 // The one-sided operations of a storm: what its programs do, and the judge of it.
 //
 // Each process exposes memory when it begins, and other memory after each withdrawal. The memory
-// has words, a page that is only read, and a place for each planned write to its host.
+// has words, a page that is only read, and a place for each planned write to its host. Some words
+// are for adds and signals. The others are chained: word_chain.hpp judges them.
 //
 // Rules, for each memory and its state when its process died, or when its withdrawal was over, or
 // at the end:
@@ -21,6 +22,7 @@
 //  - Nothing is written after a withdrawal is over, nor beside any memory.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -37,7 +39,9 @@ namespace hawser::sim {
 
 class OneSided {
  public:
-  static constexpr std::uint32_t kWords = 4;
+  static constexpr std::uint64_t kWordBytes = 8;
+  static constexpr std::uint32_t kWords = 4;   // for adds and signals
+  static constexpr std::uint32_t kChains = 2;  // words of 8 and of 4 bytes
   static constexpr std::uint64_t kPage = 64 << 10;
 
   OneSided(const Plan& plan, World& world, Oracle& oracle);
@@ -87,7 +91,10 @@ class OneSided {
     GuardedBuffer into;                // of a read
     std::optional<Completion> completion;
     std::uint32_t notices = 0;
-    std::uint32_t torn = 0;  // notices of writes that will not be finished
+    std::uint32_t torn = 0;      // notices of writes that will not be finished
+    std::uint64_t compares = 0;  // of compare_and_swap
+    std::uint64_t posted_at = 0;
+    std::uint64_t ended_at = 0;
   };
   // Memory that a process has exposed.
   struct Memory {
@@ -96,9 +103,10 @@ class OneSided {
     RegionId region{};
     RegionKey key{};
     GuardedBuffer bytes;
-    std::vector<std::byte> last;  // its state when nobody could change it any more
-    bool withdrawn = false;       // at least asked for
-    bool poisoned = false;        // the withdrawal is over
+    std::vector<std::byte> last;                  // its state when nobody could change it any more
+    bool withdrawn = false;                       // at least asked for
+    bool poisoned = false;                        // the withdrawal is over
+    std::array<std::uint64_t, kChains> newest{};  // values that programs know of
   };
   // What became of an operation.
   enum class Fate : std::uint8_t { executed, not_executed, unknown };
@@ -119,7 +127,11 @@ class OneSided {
   [[nodiscard]] std::byte page_byte(std::uint32_t host, std::uint64_t at) const;
   void check_order(std::uint32_t index);
   void check_read(std::uint32_t index);
+  [[nodiscard]] Status chained(std::uint32_t index, PeerId peer, OperationId name,
+                               const RegionKey& key, std::uint64_t beyond);
+  void learn(std::uint32_t index);
   void judge_words(std::uint32_t number);
+  void judge_chains(std::uint32_t number);
   void judge_places(std::uint32_t number);
   void judge_notices(std::uint32_t index);
   void accuse(std::uint32_t index, const std::string& what);
@@ -131,6 +143,7 @@ class OneSided {
   std::vector<std::uint64_t> places_;  // by operation: where its place begins
   std::vector<Record> records_;        // by operation
   std::vector<Memory> memories_;
+  std::uint64_t moment_ = 0;  // grows with each post and each end
 };
 
 }  // namespace hawser::sim

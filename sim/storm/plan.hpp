@@ -88,13 +88,17 @@ struct ReceivePlan {
 };
 
 // The one-sided operations of a program (one_sided.cpp).
-#define HAWSER_STORM_ONE_SIDED(X)                                \
-  X(write, "writes to a place of its own in the other's memory") \
-  X(read, "reads from a page that nobody writes to")             \
-  X(add, "adds 1 to a word")                                     \
-  X(fetch_add, "adds 1 to a word, and gets what was there")      \
-  X(flush, "waits for what it has posted on the channel")        \
-  X(withdraw, "withdraws its own memory, and exposes other memory")
+#define HAWSER_STORM_ONE_SIDED(X)                                   \
+  X(write, "writes to a place of its own in the other's memory")    \
+  X(read, "reads from a page that nobody writes to")                \
+  X(add, "adds 1 to a word")                                        \
+  X(fetch_add, "adds 1 to a word, and gets what was there")         \
+  X(flush, "waits for what it has posted on the channel")           \
+  X(withdraw, "withdraws its own memory, and exposes other memory") \
+  X(load, "gets what a chained word has")                           \
+  X(store, "puts its own value into a chained word")                \
+  X(swap, "puts it, and gets what was there")                       \
+  X(compare_and_swap, "does so if the newest known value is there")
 
 enum class OneSidedKind : std::uint8_t {
 #define HAWSER_ENUM(name, text) name,
@@ -129,6 +133,12 @@ inline constexpr std::array<std::string_view, kKeyKinds> kKeyNames{{
 #undef HAWSER_NAME
 }};
 
+// Chained words get from each operation a value that no other one writes (word_chain.hpp).
+[[nodiscard]] constexpr bool is_chained(OneSidedKind kind) {
+  using enum OneSidedKind;
+  return kind == load || kind == store || kind == swap || kind == compare_and_swap;
+}
+
 struct OneSidedPlan {
   OneSidedKind kind = OneSidedKind::write;
   proto::Duration at{};
@@ -136,7 +146,7 @@ struct OneSidedPlan {
   std::uint32_t to = 0;  // withdraw: means nothing
   std::uint16_t channel = 0;
   std::uint64_t bytes = 0;  // write, read
-  std::uint32_t word = 0;   // add, fetch_add; write: that of its signal
+  std::uint32_t word = 0;   // of those for adds, or of the chained ones; write: that of its signal
   KeyKind key = KeyKind::right;
   bool strong = false;
   bool signals = false;

@@ -240,7 +240,8 @@ class Check {
       demand_sum(bytes, operation.bytes);
       demand(operation.kind != OneSidedKind::read || operation.bytes <= OneSided::kPage,
              "it reads beyond the page");
-      demand(operation.word < OneSided::kWords, "no such word");
+      demand(operation.word < (is_chained(operation.kind) ? OneSided::kChains : OneSided::kWords),
+             "no such word");
       demand_time(operation.at, "at_ns");
     }
   }

@@ -65,6 +65,37 @@ TEST_CASE("storm__of_narrow_ways_and_stale_epochs") {
   }
 }
 
+// Writes, reads, atomics, flushes and withdrawals under all faults.
+TEST_CASE("storm__of_one_sided_operations") {
+  sim::Census sum;
+  for (std::uint64_t i = 0; i < kSeeds; ++i) {
+    const sim::Plan plan = sim::draw_plan(sim::kFirstOfOneSided + i);
+    INFO("seed " << plan.seed);
+    CHECK(sim::complaint_about(plan) == "");
+    const sim::StormOutcome outcome = sim::run_storm(plan);
+    CHECK(outcome.verdict == "");
+    for (std::size_t cell = 0; cell < sim::kCensusCells; ++cell) {
+      sum.counts[cell] += outcome.census.counts[cell];
+    }
+  }
+  for (std::size_t cell = 0; cell < sim::kCensusCells; ++cell) {
+    const sim::CensusRow& row = sim::census_rows()[cell];
+    if (row.group != sim::CensusGroup::one_sided || !row.expected) continue;
+    INFO(sim::census_cell_name(cell));
+    CHECK(sum.counts[cell] > 0);
+  }
+}
+
+// Lower seeds keep the plans that they had before one-sided operations existed.
+TEST_CASE("storm__one_sided_operations_are_those_of_later_seeds") {
+  for (const std::uint64_t first : {std::uint64_t{1}, sim::kFirstOfPartners, sim::kFirstOfEpochs}) {
+    for (std::uint64_t seed = first; seed < first + 20; ++seed) {
+      INFO("seed " << seed);
+      CHECK(sim::draw_plan(seed).one_sided.empty());
+    }
+  }
+}
+
 // Lower seeds keep the plans that they had before these faults existed.
 TEST_CASE("storm__narrow_ways_and_stale_epochs_are_those_of_later_seeds") {
   for (const std::uint64_t first : {std::uint64_t{1}, sim::kFirstOfPartners}) {

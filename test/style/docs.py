@@ -7,6 +7,7 @@ every path in `backticks` that begins with a folder of the tree, every link to a
 line of README.md's folder map. In pages, sources, scripts and notes it checks every file of docs/
 that they name. The README.md of a folder must name every source of that folder, without its
 ending, and of folders below that have none of their own: `udp_*.cpp` and `list.{hpp,cpp}` do.
+Prose of pages is wrapped at 100 columns. Tables and code are not prose.
 """
 
 import fnmatch
@@ -23,6 +24,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 MAP = re.compile(r"^    ([\w./-]+/)\s{2,}\S")
 PAGE = re.compile(r"\bdocs/[\w/]+\.\w+")
 NOTES = (".pml", ".mutants", ".ablations", ".yaml", ".yml")
+COLUMNS = 100
 EXAMPLES = "test/style/style_test.py"  # names pages that don't exist
 
 
@@ -70,6 +72,16 @@ def unnamed_sources(root, readme):
                 yield f"{readme}:1: {name} is not named"
 
 
+def too_long(root, page):
+    is_code = False
+    for number, line in lines_of(root, page):
+        is_fence = line.lstrip().startswith("```")
+        is_code = is_code != is_fence
+        is_prose = not (is_code or is_fence or line.lstrip().startswith("|") or line.startswith("    "))
+        if is_prose and len(line) > COLUMNS:
+            yield f"{page}:{number}: {len(line)} columns of prose; wrap at {COLUMNS}"
+
+
 def check(root):
     complaints = []
     for path in style.paths(root, style.TEXT + NOTES):
@@ -78,6 +90,7 @@ def check(root):
             complaints += unnamed_sources(root, path)
         if path.endswith(".md") and (is_of_folder or path.startswith("docs/") or "/" not in path):
             complaints += missing(root, path)
+            complaints += too_long(root, path)
         elif path != EXAMPLES:
             complaints += missing_pages(root, path)
     return complaints

@@ -180,6 +180,14 @@ class DocsTest(unittest.TestCase):
                            ("test/a.mutants", "# docs/c.md\n"), ("test/CMakeLists.txt", "# docs/c.md\n")):
             self.assertEqual(len(self.complaints(page, text)), 1, text)
 
+    def test_prose_is_wrapped(self):
+        long_line = "a" * 101
+        for text in (long_line, f"- {long_line}", f"a\n\n```\nb\n```\n{long_line}"):
+            self.assertEqual(len(self.complaints("docs/a.md", text)), 1, text)
+        for text in ("a" * 100, f"| {long_line} |", f"```\n{long_line}\n```", f"    {long_line}"):
+            self.assertEqual(self.complaints("docs/a.md", text), [])
+        self.assertEqual(self.complaints("proto/a.cpp", f"// {long_line}\n"), [])
+
 
 class PromisesTest(unittest.TestCase):
     def complaints(self, page, test):

@@ -164,6 +164,7 @@ std::string one_sided_text(const sim::Plan& plan, std::uint32_t index) {
     text += fmt::format(", {} bytes", operation.bytes);
   if (operation.kind == add || operation.kind == fetch_add || operation.signals)
     text += fmt::format(", word {}", operation.word);
+  if (sim::is_chained(operation.kind)) text += fmt::format(", chained word {}", operation.word);
   if (operation.signals) text += " as its signal";
   if (operation.notifies) text += ", notifies";
   if (operation.strong) text += ", strong";
