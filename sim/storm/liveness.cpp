@@ -66,13 +66,16 @@ bool Liveness::is_calm(Duration from, Duration to) const {
 Duration Liveness::transfer(std::uint32_t a, std::uint32_t b, Duration until) const {
   std::uint64_t bytes = 0;
   std::uint64_t packets = 0;
-  for (const MessagePlan& message : plan_.messages) {
-    const bool theirs =
-        message.from == a || message.to == a || message.from == b || message.to == b;
-    if (!theirs || message.at > until) continue;
-    const std::uint64_t fragments = message.bytes / plan_.tunables.fragment_bytes;
-    bytes += message.bytes + kOverhead + fragments * kHeader;
+  const auto add = [&](const auto& one) {
+    if ((one.from != a && one.to != a && one.from != b && one.to != b) || one.at > until) return;
+    const std::uint64_t fragments = one.bytes / plan_.tunables.fragment_bytes;
+    bytes += one.bytes + kOverhead + fragments * kHeader;
     packets += fragments + 1;
+  };
+  for (const MessagePlan& message : plan_.messages) add(message);
+  for (const OneSidedPlan& operation : plan_.one_sided) {
+    add(operation);
+    if (has_reply(operation.kind)) add(operation);
   }
   const Duration turn = std::max(plan_.hosts[a].turn, plan_.hosts[b].turn);
   const std::uint64_t turns = packets / plan_.tunables.send_budget_packets + 1;
@@ -98,6 +101,17 @@ Duration Liveness::answers(const MessagePlan& message) const {
   if (microseconds(plan_.tunables.delay_target_us) >= error) return growing;
   return std::max(growing,
                   (trip_ + error) * (static_cast<std::int64_t>(packets) / kLeastWindow + 1));
+}
+
+// Receivers wait for what may have been overtaken. They remember by how much packets were, until
+// much has come in order.
+Duration Liveness::overtaken(Duration until) const {
+  Duration longest{};
+  for (const FaultPlan& fault : plan_.faults) {
+    if (fault.kind == FaultKind::straggle && fault.at < until)
+      longest = std::max(longest, fault.delay);
+  }
+  return longest;
 }
 
 // From the first call between the two until the last pair of their NICs has been tried.
@@ -134,7 +148,7 @@ std::string Liveness::on_received(const Arrival& arrival) {
   const bool calm = is_calm(since, now);
   const Duration took = calm ? now - since : reasons_.undisturbed(from, to, since, now);
   if (took <= timers_) return {};
-  const Duration least = transfer(from, to, now) * 2 + answers(message) + timers_;
+  const Duration least = transfer(from, to, now) * 2 + answers(message) + timers_ + overtaken(now);
   const Duration called = since < arrival.established ? calls(from, to) : Duration{};
   const Duration most = calm ? least : (least + intervals_) * 2 + called;
   if (took <= most) return {};

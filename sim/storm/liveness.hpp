@@ -7,10 +7,11 @@
 // older message. Only undisturbed time counts (reasons.hpp). Two bounds hold:
 //  - In calm times (never where places are few) no host has had a fault for long. The wait is then
 //    at most the sum of three parts. The first is two transfers of all bytes that either host sends
-//    or receives, or twice the turns that it takes to send as many packets. The second is a round
-//    trip for each time that the window doubles until it covers the message. If the hosts can't
-//    measure as short a delay as the window's target, it is a round trip for each two packets. The
-//    third is the timers of a handshake and of a packet.
+//    or receives, one-sided operations and their replies too, or twice the turns that it takes to
+//    send as many packets. The second is a round trip for each time that the window doubles until
+//    it covers the message. If the hosts can't measure as short a delay as the window's target, it
+//    is a round trip for each two packets. The third is the timers of a handshake and of a packet,
+//    and the time by which packets were overtaken before.
 //  - Otherwise the longest intervals between probes and between questions are added to that sum,
 //    and the wait is at most twice the total. If the session was established during the wait, its
 //    calls may have tried every other pair of NICs before the one that works. The time that calls
@@ -46,6 +47,7 @@ class Liveness {
   [[nodiscard]] proto::Duration answers(const MessagePlan& message) const;
   [[nodiscard]] proto::Duration transfer(std::uint32_t a, std::uint32_t b,
                                          proto::Duration until) const;
+  [[nodiscard]] proto::Duration overtaken(proto::Duration until) const;
   [[nodiscard]] proto::Duration calls(std::uint32_t a, std::uint32_t b) const;
 
   const Plan& plan_;

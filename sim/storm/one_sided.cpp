@@ -21,11 +21,6 @@ std::uint64_t page_offset(std::uint32_t index, std::uint64_t bytes) {
   return index * std::uint64_t{977} % (OneSided::kPage - bytes + 1);
 }
 
-bool has_reply(OneSidedKind kind) {
-  using enum OneSidedKind;
-  return kind == read || kind == fetch_add || (is_chained(kind) && kind != store);
-}
-
 std::string text_of(std::uint32_t index) { return "one-sided operation " + std::to_string(index); }
 
 }  // namespace

@@ -139,6 +139,12 @@ inline constexpr std::array<std::string_view, kKeyKinds> kKeyNames{{
   return kind == load || kind == store || kind == swap || kind == compare_and_swap;
 }
 
+// The target answers with what it has read.
+[[nodiscard]] constexpr bool has_reply(OneSidedKind kind) {
+  using enum OneSidedKind;
+  return kind == read || kind == fetch_add || (is_chained(kind) && kind != store);
+}
+
 struct OneSidedPlan {
   OneSidedKind kind = OneSidedKind::write;
   proto::Duration at{};

@@ -183,6 +183,18 @@ def single_collectives_while_a_nic_dies():
     check(report["counters"]["paths_down"] > 0, output)
 
 
+@case(gate=True)
+def all_reduces_follow_the_bandwidths_of_ranks():
+    words = ["--ranks", "4", "--nics", "2", "--workload", "gpt2", "--scale", "128", "--follow-bandwidths",
+             "--check-bytes", "1000000"]
+    output, report = run(words + ["--steps", "8", "--kill-nic", "1.0@1/4"])
+    left = report["bandwidths"]
+    check(len(left) == 4 and left[0] == left[2] == left[3] and left[1] * 2 == left[0], str(left))
+    check(f"divided by {', '.join(str(one) for one in left)} at the end" in output, output)
+    output, report = run(words + ["--steps", "1"])
+    check(report["bandwidths"] == [] and "bandwidths: the same for all ranks" in output, output)
+
+
 @case
 def one_rank_alone():
     for workload in ("gpt2", "moe"):

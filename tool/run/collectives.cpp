@@ -45,7 +45,7 @@ RankFailure interruption() {
 
 Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedule,
                          std::uint32_t rank, const std::vector<PeerId>& peers,
-                         const Tunables& tunables, std::uint64_t generation, Monitor& monitor,
+                         const RunOptions& options, std::uint64_t generation, Monitor& monitor,
                          const volatile std::sig_atomic_t& interrupted)
     : router_(router),
       layout_(schedule.layout),
@@ -54,7 +54,8 @@ Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedul
       generation_(generation),
       monitor_(monitor),
       interrupted_(interrupted),
-      patience_ns_(1'000'000 * (tunables.peer_timeout_ms + tunables.longest_absence_ms)) {
+      patience_ns_(1'000'000 *
+                   (options.tunables.peer_timeout_ms + options.tunables.longest_absence_ms)) {
   std::array<bool, kGroupKinds> used{};
   used[static_cast<std::size_t>(GroupKind::world)] = true;
   for (const auto* tasks : {&schedule.init, &schedule.step}) {
@@ -72,7 +73,9 @@ Collectives::Collectives(coll::CompletionRouter& router, const Schedule& schedul
     config.id = communicator_id(generation, i);
     config.rank = layout_.index_in_group(kind, rank);
     for (const std::uint32_t member : groups_[i].members) config.peers.push_back(peers[member]);
-    config.options = coll::CommunicatorOptions::within(tunables, count);
+    config.options = coll::CommunicatorOptions::within(options.tunables, count);
+    config.options.follow_bandwidths = options.follow_bandwidths;
+    config.options.check_bytes = options.check_bytes;
     groups_[i].communicator = std::make_unique<coll::Communicator>(router, config);
   }
 }
@@ -83,6 +86,11 @@ std::vector<std::uint16_t> Collectives::channels(std::uint64_t generation) {
     all.push_back(coll::channel_of(communicator_id(generation, kind)));
   }
   return all;
+}
+
+std::vector<std::uint8_t> Collectives::bandwidths() {
+  const std::span<const std::uint8_t> now = communicator(GroupKind::world).bandwidths();
+  return {now.begin(), now.end()};
 }
 
 void Collectives::give_up() {

@@ -16,6 +16,7 @@
 #include "tool/run/exposure.hpp"
 #include "tool/run/monitor.hpp"
 #include "tool/run/one_sided.hpp"
+#include "tool/run/options.hpp"
 #include "tool/run/report.hpp"
 
 namespace hawser::tool {
@@ -37,7 +38,7 @@ class Collectives {
   // `generation` counts the sets of communicators that these ranks had before. No message of those
   // is taken for one of this set.
   Collectives(coll::CompletionRouter& router, const Schedule& schedule, std::uint32_t rank,
-              const std::vector<PeerId>& peers, const Tunables& tunables, std::uint64_t generation,
+              const std::vector<PeerId>& peers, const RunOptions& options, std::uint64_t generation,
               Monitor& monitor, const volatile std::sig_atomic_t& interrupted);
 
   // The channels of all messages of a generation, including those between stages.
@@ -53,6 +54,9 @@ class Collectives {
   void exchange_records(const TaskBuffers& buffers);
   // After a barrier: counters of signals that are wrong, a sentence each.
   [[nodiscard]] std::vector<std::string> wrong_counters() const;
+  // The bandwidths by which all-reduces of all ranks are divided now, by rank; empty: all are
+  // equal.
+  [[nodiscard]] std::vector<std::uint8_t> bandwidths();
   // Waits until all ranks have come. Throws ReplayError.
   void barrier();
   // After a failure: cancels what can be cancelled and tells all that wait for this rank.

@@ -156,6 +156,12 @@ RunOptionParser::RunOptionParser(CLI::App& app) {
   app.add_option("--threads", o.threads, "engine threads of a rank; 0: progress is inline (0)")
       ->check(CLI::Range(0u, 64u));
   app.add_flag("--pin", o.pin, "pin rank r to processor r modulo their number");
+  CLI::Option* follow =
+      app.add_flag("--follow-bandwidths", o.follow_bandwidths,
+                   "ranks find out who has lost NICs, and move less over the links of such ranks");
+  app.add_option("--check-bytes", o.check_bytes,
+                 "bytes of all-reduces after which they look again (268435456)")
+      ->needs(follow);
   app.add_option("--timeout", o.timeout_s, "seconds after which the run is ended (600)")
       ->check(CLI::Range(0.1, 1e6))
       ->check(a_number);

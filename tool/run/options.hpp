@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/host/nic_family.hpp"
+#include "hawser/collectives.hpp"
 #include "hawser/tunables.hpp"
 #include "tool/attack/attack.hpp"
 #include "tool/run/fault_plan.hpp"
@@ -40,6 +41,8 @@ struct RunOptions {
   std::uint64_t seed = 1;
   unsigned threads = 0;
   bool pin = false;
+  bool follow_bandwidths = false;  // as the options of communicators
+  std::uint64_t check_bytes = coll::CommunicatorOptions{}.check_bytes;
   double timeout_s = 600;
   std::string trace;  // file name of the ranks' traces, to which each adds its number; empty: none
   std::string json;   // file for the report; "-" is standard output; empty: none

@@ -160,7 +160,7 @@ class RankRun {
   // other failures.
   std::optional<RankFailure> replay_from(const Gathering& gathering, coll::CompletionRouter& router,
                                          Replay& replay) {
-    Collectives collectives(router, schedule_, config_.rank, gathering.peers(), options_.tunables,
+    Collectives collectives(router, schedule_, config_.rank, gathering.peers(), options_,
                             gathering.generation(), *monitor_, asked_to_end());
     try {
       // Before the barrier, so that nobody's operation finds memory that is not exposed.
@@ -168,6 +168,7 @@ class RankRun {
       collectives.barrier();
       if (exposure_) collectives.expose(*exposure_, result_.operations);
       replay.run(collectives, gathering.point());
+      result_.bandwidths = collectives.bandwidths();
       return std::nullopt;
     } catch (const ReplayError& error) {
       if (!may_go_on_after(error.failure())) throw;

@@ -54,6 +54,7 @@ void visit_result(Result& result, Visit visit) {
   visit("fragment_bytes_least", result.fragment_bytes_least);
   visit("fragment_bytes_most", result.fragment_bytes_most);
   visit("session_bytes_most", result.session_bytes_most);
+  visit("bandwidths", result.bandwidths);
   visit("nics", result.nics);
   visit("injected", result.injected);
   visit("path_changes", result.path_changes);

@@ -93,6 +93,8 @@ struct RankResult {
   std::uint64_t fragment_bytes_least = 0;
   std::uint64_t fragment_bytes_most = 0;
   std::uint64_t session_bytes_most = 0;  // as agreed at a session's begin
+  // By which all-reduces were divided at the end, by rank; empty: all were equal.
+  std::vector<std::uint8_t> bandwidths;
   std::vector<NicSample> nics;
   std::vector<Injected> injected;
   std::vector<PathChange> path_changes;

@@ -332,6 +332,7 @@ Summary summarize(const RunOptions& options, const Schedule& schedule,
     }
     summary.fragment_bytes_most = std::max(summary.fragment_bytes_most, result.fragment_bytes_most);
     summary.session_bytes_most = std::max(summary.session_bytes_most, result.session_bytes_most);
+    if (!result.bandwidths.empty()) summary.bandwidths = result.bandwidths;
     summary.verified_bytes += result.verified_bytes;
     summary.verified_tasks += result.verified_tasks;
     summary.communication_s = std::max(summary.communication_s, seconds(result.communication_ns));

@@ -73,6 +73,7 @@ struct Summary {
   std::uint64_t fragment_bytes_least = 0;  // of all sessions; 0: there were none
   std::uint64_t fragment_bytes_most = 0;
   std::uint64_t session_bytes_most = 0;  // as agreed at a session's begin
+  std::vector<std::uint8_t> bandwidths;  // by which all-reduces were divided at the end, by rank
   std::vector<NicRow> nics;
   FaultReport faults;
   std::vector<std::string> recoveries;  // for people: which rank was back, and how long it took

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -58,6 +59,14 @@ std::string stalls_text(const Summary& summary, bool windows) {
     text += "\n";
   }
   return text;
+}
+
+// How all-reduces were divided at the end, if the ranks were asked to find out.
+std::string bandwidths_text(const RunOptions& options, const Summary& summary) {
+  if (!options.follow_bandwidths) return {};
+  if (summary.bandwidths.empty()) return "bandwidths: the same for all ranks at the end\n";
+  return fmt::format("bandwidths: all-reduces were divided by {} at the end, by rank\n",
+                     fmt::join(summary.bandwidths, ", "));
 }
 
 // The packet sizes of the ways between the NICs, and the effects of ways that changed.
@@ -248,6 +257,7 @@ std::string to_text(const Summary& summary, const RunOptions& options) {
   text += stalls_text(summary, windows);
   for (const std::string& recovery : summary.recoveries) text += recovery + "\n";
   text += packets_text(summary);
+  text += bandwidths_text(options, summary);
   text += fmt::format(
       "time: {:.1f} s communicating, {:.1f} s filling and verifying, {:.1f} s "
       "starting; memory: {} of all ranks\n\n",
@@ -314,6 +324,7 @@ nlohmann::json to_json(const Summary& summary, const RunOptions& options,
            {{"least", summary.fragment_bytes_least},
             {"most", summary.fragment_bytes_most},
             {"agreed", summary.session_bytes_most}}},
+          {"bandwidths", summary.bandwidths},
           {"verified_bytes", summary.verified_bytes},
           {"verified_results", summary.verified_tasks},
           {"wall_s", wall_s},
