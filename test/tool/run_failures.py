@@ -83,6 +83,28 @@ def rank_stopped_for_too_long():
           f"rank 2 does not report failure:\n{output}")
 
 
+@case
+def job_stopped_whole_41_times():
+    """Each time for longer than peer_timeout, and at another place in the turns of its ranks."""
+    process = start(LONG + ["--tunable", "peer_timeout_ms=1000"], start_new_session=True)
+    ranks = all_ranks(process, 4)
+    output = read_until(process, RUNNING)
+    for stop in range(41):
+        os.killpg(process.pid, signal.SIGSTOP)
+        let_pass(1.2)
+        os.killpg(process.pid, signal.SIGCONT)
+        let_pass(0.05 + 0.0037 * stop)
+        if process.poll() is not None:
+            break
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+    status, rest = finish(process)
+    output += rest
+    check(status == 130, f"{status} after stop {stop}\n{output}")
+    check("declared dead" not in output and "peer_timeout" not in output, output)
+    check(gone(ranks.values()), "ranks are left behind")
+
+
 @case(gate=True)
 def interrupted():
     process = start(LONG, start_new_session=True)
