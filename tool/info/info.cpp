@@ -233,7 +233,7 @@ std::string choice_text(const std::string& list, std::span<const HostNic> host) 
       if (std::ranges::find(host, name, &HostNic::name) != host.end()) continue;
       if (is_own_address(name)) {
         text += fmt::format("  {:<40} {:<12} + named; this host has the address\n", name,
-                            engine::interface_in(name));
+                            engine::udp_place(name).interface);
       } else {
         notes.push_back(name + " is named, but is not a NIC of this host");
       }
