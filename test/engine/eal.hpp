@@ -21,7 +21,7 @@ inline void start_eal() {
       "-m64", "--no-shconf", "--no-telemetry", "--log-level=*:error"};
   static std::array<char*, words.size() + 1> arguments{};  // EAL keeps pointers to them
   for (std::size_t i = 0; i < words.size(); ++i) arguments[i] = words[i].data();
-  // Its threads inherit the mask. Other tests of this process send signals to threads of their own.
+  // Its threads inherit the mask.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
