@@ -17,9 +17,9 @@ namespace hawser::engine {
 // refused, and the thread keeps those that it had.
 bool bind_to_processors(std::span<const std::uint32_t> processors);
 
-// Binds the calling thread to one of its processors, which take turns: turns 0, 1, 2 and so on are
-// the first, the second, the third of them, and begin again after the last. False: the system
-// refused, and the thread keeps all its processors.
+// Binds the calling thread to one of its processors, which take turns. Turn 0 is the first of them,
+// turn 1 the second, and so on. After the last one they begin again. False: the system refused, and
+// the thread keeps all its processors.
 bool bind_to_processor(std::uint32_t turn);
 
 }  // namespace hawser::engine

@@ -85,11 +85,11 @@ static_assert(sizeof(Peer) <= 1280);
          peer.session.state == SessionState::answered;
 }
 
-// Of messages that begin now.
+// A full packet of a message that begins now.
 [[nodiscard]] inline std::uint64_t wire_bytes_of_full_packet(const Peer& peer) {
   return peer.session.fragment_bytes + wire::kDataHeaderBytes;
 }
-// Of messages that began while the ways carried all that the session agreed on.
+// A full packet of a message that began while the ways carried all that the session agreed on.
 [[nodiscard]] inline std::uint64_t wire_bytes_of_longest_packet(const Peer& peer) {
   return peer.session.session_bytes + wire::kDataHeaderBytes;
 }

@@ -140,7 +140,7 @@ class Sessions final : public PathUser {
   }
   // The peer's paths follow what its NICs' newest changes say.
   void hear_news(Peer& peer);
-  // What the ways to a peer carry may have changed since its size class followed it.
+  // True if the ways to a peer may carry more or less than its size class says.
   [[nodiscard]] bool doubts_ways(const PeerSession& session) const {
     return session.ways_known != ways_.newest() ||
            (session.size_class != 0 && turn_.now() >= ways_.look_at);

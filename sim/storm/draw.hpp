@@ -52,6 +52,18 @@ void draw_standing(proto::Random& random, Plan& plan);
 // draw_partners.cpp; of seeds from kFirstOfPartners on, after all others
 void draw_partners(proto::Random& random, Plan& plan);
 
+// Adds a message, and a receive for it that is posted at the same time.
+inline void add_with_receive(Plan& plan, const MessagePlan& message) {
+  ReceivePlan receive;
+  receive.at = message.at;
+  receive.host = message.to;
+  receive.from = message.from;
+  receive.tag = message.tag;
+  receive.bytes = message.bytes;
+  plan.messages.push_back(message);
+  plan.receives.push_back(receive);
+}
+
 // draw_epochs.cpp; of seeds from kFirstOfEpochs on, after all others
 void draw_narrow(proto::Random& random, Plan& plan);
 void draw_changing_ways(proto::Random& random, Plan& plan);

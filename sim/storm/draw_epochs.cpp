@@ -70,14 +70,7 @@ void draw_changing_ways(Random& random, Plan& plan) {
       message.tag = kTag;
       message.bytes = random.below(fragment * 6);
       last = std::max(last, message.at);
-      plan.messages.push_back(message);
-      ReceivePlan receive;
-      receive.at = message.at;
-      receive.host = message.to;
-      receive.from = message.from;
-      receive.tag = message.tag;
-      receive.bytes = message.bytes;
-      plan.receives.push_back(receive);
+      add_with_receive(plan, message);
     }
     plan.heals_at = std::max(plan.heals_at, last);
   }

@@ -76,14 +76,7 @@ void draw_long_message(Random& random, Plan& plan) {
   message.to = (message.from + 1 + small(random, hosts - 1)) % hosts;
   message.tag = 30;
   message.bytes = plan.tunables.fragment_bytes * (600 + random.below(2000));
-  plan.messages.push_back(message);
-  ReceivePlan receive;
-  receive.at = message.at;
-  receive.host = message.to;
-  receive.from = message.from;
-  receive.tag = message.tag;
-  receive.bytes = message.bytes;
-  plan.receives.push_back(receive);
+  add_with_receive(plan, message);
   FaultPlan fault;
   fault.kind = FaultKind::loss;
   fault.host = message.from;
