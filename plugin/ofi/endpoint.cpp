@@ -88,9 +88,10 @@ bool source_of(const fi_info& info, Source& source) {
   return read.has_value() || info.addr_format == FI_FORMAT_UNSPEC;
 }
 
-// A program that asks for few receives gets -FI_EAGAIN when it has posted that many.
-std::size_t most_receives(std::size_t asked) {
-  return asked < kThreadReceiveOperations ? asked : std::max(asked, kMostReceives);
+// A program that asks for few operations gets -FI_EAGAIN when it has posted that many. Others may
+// not expect that answer: Open MPI then makes progress inside its own callbacks.
+std::size_t most_of(std::size_t asked, std::size_t usual) {
+  return asked < usual ? asked : std::max(asked, kMostWaiting);
 }
 
 }  // namespace
@@ -108,12 +109,12 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, vo
       receive_count_(
           or_usual(info.rx_attr != nullptr ? info.rx_attr->size : 0, kReceiveOperations)),
       mutex_(domain.is_locking()),
-      sends_(send_count_),
-      receives_(receive_count_, most_receives(receive_count_)),
+      sends_(send_count_, most_of(send_count_, kSendOperations)),
+      receives_(receive_count_, most_of(receive_count_, kThreadReceiveOperations)),
       injects_(std::min(send_count_, kInjects)),
       copied_(std::min(send_count_, kCopied)),
       extras_(kExtraOperations),
-      notices_(kExtraOperations, kMostReceives),
+      notices_(kExtraOperations, kMostWaiting),
       copies_(new std::byte[(injects_.size() + copied_.size()) * kInjectBytes]) {
   fid.fclass = FI_CLASS_EP;
   fid.context = opener;

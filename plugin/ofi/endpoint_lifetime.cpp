@@ -192,9 +192,9 @@ hawser::EngineConfig Endpoint::engine_config() const {
     // The next turn may be far off, so acknowledgements must not wait for other packets.
     config.prefer("max_ack_delay_us", 0);
     config.prefer("grant_start_bytes", kInlineGrantStart);
-    config.prefer("max_receive_messages", kInlineMessages);
-    config.prefer("unexpected_bytes", kInlineUnexpectedBytes);
   }
+  config.prefer("max_receive_messages", kUnexpectedMessages);
+  config.prefer("unexpected_bytes", kUnexpectedBytes);
   const std::uint64_t sends =
       std::min<std::uint64_t>(send_count_ + injects_.size() + copied_.size(), kSubmitted);
   const std::uint64_t operations = sends + receive_count_ + extras_.size();

@@ -66,7 +66,7 @@ void fill_queues(fi_info& info, const fi_info* hints, const Config& config) {
                          FI_SOURCE | kOneSidedCaps | FI_REMOTE_READ | FI_REMOTE_WRITE);
   rx.msg_order = FI_ORDER_SAS;
   Config preferred = config;
-  if (is_inline) preferred.prefer("unexpected_bytes", kInlineUnexpectedBytes);
+  preferred.prefer("unexpected_bytes", kUnexpectedBytes);
   rx.total_buffered_recv = preferred.tunables.unexpected_bytes;
   rx.size = std::max(is_inline ? kReceiveOperations : kThreadReceiveOperations, least);
   rx.iov_limit = kMostPieces;

@@ -23,13 +23,14 @@ inline constexpr std::size_t kSendOperations = 65536;
 inline constexpr std::size_t kReceiveOperations = 65536;
 inline constexpr std::size_t kThreadReceiveOperations = 16384;
 inline constexpr std::size_t kMostOperations = 1048576;  // limit for hints, of either kind
-// Receives of an endpoint that asks for at least the default number, if there is memory for them.
-// Receives that Hawser has no room for also wait outside.
-inline constexpr std::size_t kMostReceives = 4194304;
-// Defaults for endpoints without an engine thread: as many messages may wait for a receive as
-// receives for a message, 4096 bytes each. Unused room takes no memory.
-inline constexpr std::uint64_t kInlineMessages = 65536;
-inline constexpr std::uint64_t kInlineUnexpectedBytes = kInlineMessages * 4096;
+// Sends, and receives, of an endpoint that asks for at least the default number, if there is memory
+// for them. Those that Hawser has no room for wait outside.
+inline constexpr std::size_t kMostWaiting = 4194304;
+// Defaults: this many messages may wait for a receive, with 1024 bytes each. The provider's users
+// do not know the limit, and a message that finds no room ends its peer's progress. Unused room
+// takes no memory.
+inline constexpr std::uint64_t kUnexpectedMessages = 262144;
+inline constexpr std::uint64_t kUnexpectedBytes = kUnexpectedMessages * 1024;
 inline constexpr std::uint32_t kProtocol = 0x80004857u;  // the highest bit: a provider's own
 inline constexpr std::uint64_t kTagFormat = 0xaaaaaaaaaaaaaaaaULL;  // 64 bits, no fields
 

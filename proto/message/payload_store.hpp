@@ -19,7 +19,7 @@ namespace hawser::proto {
 
 class PayloadStore {
  public:
-  static constexpr std::uint32_t kMostChunkBytes = 4096;
+  static constexpr std::uint32_t kMostChunkBytes = 1024;
 
   // Holds about `bytes`, in chunks of a fragment or of kMostChunkBytes.
   PayloadStore(std::uint64_t bytes, std::uint32_t fragment_bytes)

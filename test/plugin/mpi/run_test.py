@@ -71,7 +71,8 @@ def loss():
 
 @case
 def crowds():
-    digests("crowds", ["20000"])
+    digests("crowds", ["140000"])
+    digests("crowds", ["70000"], {"FI_HAWSER_THREADS": "1"})
 
 
 @case(name="nic dies and returns")

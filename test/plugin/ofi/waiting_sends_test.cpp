@@ -99,6 +99,24 @@ TEST_CASE("WaitingSends__who_injects_has_his_bytes_back_and_FI_INJECT_COMPLETE_i
   CHECK(pair.a.next(&pair.b, 20).answer == -FI_EAGAIN);
 }
 
+// A program can say how many sends it will have. Others get as many as there is memory for, because
+// libraries may not be ready for -FI_EAGAIN.
+TEST_CASE("WaitingSends__a_program_that_asks_for_few_gets_so_many_and_others_get_more") {
+  NodeOptions options = delivered();
+  options.send_count = GENERATE(100u, 0u);
+  Pair pair(options);
+  const int most = options.send_count == 0 ? 70000 : 100;
+  const int value = 5;
+  const auto send = [&] {
+    return fi_tsend(pair.a.ep.get(), &value, sizeof value, nullptr, pair.to_b, 1, nullptr);
+  };
+  int sent = 0;
+  while (sent < most && send() == 0) ++sent;
+  REQUIRE(sent == most);
+  if (options.send_count == 0) return;
+  CHECK(send() == -FI_EAGAIN);
+}
+
 TEST_CASE("WaitingSends__one_that_waits_is_cancelled_like_any_other") {
   const Variables more({{"FI_HAWSER_MAX_MESSAGES_PER_PEER", "4"}});
   Pair pair(delivered());
