@@ -119,6 +119,8 @@ HostLimits read_host_limits() {
   HostLimits limits;
   limits.memlock_bytes = limit(RLIMIT_MEMLOCK);
   limits.open_files = limit(RLIMIT_NOFILE);
+  limits.reserved_bytes = limit(RLIMIT_AS);
+  limits.data_bytes = limit(RLIMIT_DATA);
   limits.rmem_max_bytes = read_number("/proc/sys/net/core/rmem_max");
   limits.wmem_max_bytes = read_number("/proc/sys/net/core/wmem_max");
   limits.hugepages = read_field("/proc/meminfo", "HugePages_Free", 10);
@@ -152,6 +154,15 @@ std::vector<LimitRow> describe(const HostLimits& limits, const Tunables& tunable
                   ""});
   rows.push_back(processors(limits, threads));
   rows.push_back({"memory available", bytes_text(limits.memory_bytes), ""});
+  // Few processes have these limits. They count what is reserved, not only what is used.
+  const auto add_memory_limit = [&](const auto& limit, const char* option) {
+    if (!limit || *limit == HostLimits::kUnlimited) return;
+    rows.push_back({std::string("memory (ulimit -") + option + ")", bytes_text(*limit),
+                    std::string("Hawser reserves more memory than it uses: ulimit -") + option +
+                        " unlimited"});
+  };
+  add_memory_limit(limits.reserved_bytes, "v");
+  add_memory_limit(limits.data_bytes, "d");
   return rows;
 }
 

@@ -20,8 +20,10 @@ struct HostLimits {
   std::optional<std::uint64_t> wmem_max_bytes;  // net.core.wmem_max
   std::optional<std::uint64_t> hugepages;       // free ones, of the default size
   std::optional<std::uint64_t> hugepage_bytes;
-  std::optional<std::uint64_t> open_files;  // RLIMIT_NOFILE
-  std::uint64_t cores = 1;                  // that this process may run on
+  std::optional<std::uint64_t> open_files;      // RLIMIT_NOFILE
+  std::optional<std::uint64_t> reserved_bytes;  // RLIMIT_AS: `ulimit -v`
+  std::optional<std::uint64_t> data_bytes;      // RLIMIT_DATA: `ulimit -d`
+  std::uint64_t cores = 1;                      // that this process may run on
   std::optional<std::uint64_t> memory_bytes;
   bool may_exceed_rmem_max = false;  // CAP_NET_ADMIN: SO_RCVBUFFORCE works
 };

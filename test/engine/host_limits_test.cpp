@@ -27,6 +27,14 @@ TEST_CASE("read_host_limits__agrees_with_the_system") {
   CHECK(limits.memory_bytes > 0);
   REQUIRE(limits.rmem_max_bytes);
   CHECK(*limits.rmem_max_bytes > 0);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_DATA, &before) == 0);
+  rlimit data = before;
+  data.rlim_cur = rlim_t{64} << 40;  // far more than this process takes
+  REQUIRE(::setrlimit(RLIMIT_DATA, &data) == 0);
+  const HostLimits limited = read_host_limits();
+  REQUIRE(::setrlimit(RLIMIT_DATA, &before) == 0);
+  CHECK(limited.data_bytes == data.rlim_cur);
 }
 
 TEST_CASE("describe__advises_only_where_something_is_short") {
@@ -41,6 +49,7 @@ TEST_CASE("describe__advises_only_where_something_is_short") {
   limits.open_files = 1024;
   limits.cores = 8;
   limits.memory_bytes = std::uint64_t{24} << 30;
+  limits.reserved_bytes = limits.data_bytes = HostLimits::kUnlimited;
   for (const LimitRow& one : describe(limits, tunables, 2)) {
     CAPTURE(one.name);
     CHECK(one.advice.empty());
@@ -57,6 +66,15 @@ TEST_CASE("describe__advises_only_where_something_is_short") {
              Catch::Matchers::Contains("net.core.rmem_max=4194304"));
   CHECK_FALSE(row(rows, "cores").advice.empty());
   CHECK(row(rows, "hugepages").value == "0 free of 2.0 MiB");
+
+  limits.reserved_bytes = std::uint64_t{4} << 30;
+  limits.data_bytes = std::uint64_t{2} << 30;
+  const auto limited = describe(limits, tunables);
+  CHECK(row(limited, "memory (ulimit -v)").value == "4.0 GiB");
+  CHECK_THAT(row(limited, "memory (ulimit -v)").advice,
+             Catch::Matchers::EndsWith("ulimit -v unlimited"));
+  CHECK(row(limited, "memory (ulimit -d)").value == "2.0 GiB");
+  CHECK(limited.size() == rows.size() + 2);
 
   limits.may_exceed_rmem_max = true;
   CHECK(row(describe(limits, tunables), "net.core.rmem_max").advice.empty());

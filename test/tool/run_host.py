@@ -96,6 +96,20 @@ def where_neither_proc_nor_sys_is_mounted():
 
 
 @case(gate=True)
+def root_of_a_user_namespace_alone():
+    """It has CAP_NET_ADMIN, but not for the buffers of sockets: net.core.rmem_max binds it. `ulimit -v` is told."""
+    if subprocess.run(["unshare", "-U", "-r", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Skipped("this user may not make a user namespace")
+    exceeds = r"net\.core\.rmem_max +[^\n]*\(this process may exceed it\)"
+    limited = ["sh", "-c", 'ulimit -v 400000000000; exec "$@"', "sh"]
+    status, output = finish(start_process(["unshare", "-U", "-r", *limited, *COMMAND, "info"]))
+    check(status == 0 and "net.core.rmem_max" in output and not re.search(exceeds, output), f"{status}\n{output}")
+    check(re.search(r"^  memory \(ulimit -v\) +373 TiB$", output, re.M), output)
+    status, output = finish(start_process(["unshare", "-U", "-r", *COMMAND, *SMALLEST, *patience()]))
+    check(status == 0 and "ok: every byte" in output, f"{status}\n{output}")
+
+
+@case(gate=True)
 def plans_that_are_not_utf8():
     """Nothing of a plan reaches the terminal that is no character, or that controls it."""
     with open(os.path.join(HERE, "experiments", "small.json"), "rb") as file:
