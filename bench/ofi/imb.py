@@ -60,7 +60,10 @@ def run(options, transport, ranks, lengths, env):
         if beside:
             beside.send_signal(signal.SIGTERM)
             beside.wait()
-    return read_times(done.stdout) if done.returncode == 0 else {}
+    if done.returncode != 0:
+        print(f"{transport}, {ranks} ranks: status {done.returncode}\n{done.stderr[-2000:]}", file=sys.stderr)
+        return {}
+    return read_times(done.stdout)
 
 
 def main():
