@@ -106,14 +106,19 @@ void Sessions::repeat_close(Peer& peer) {
   if (turn_.now() >= peer.handshake.answer_at) peer.handshake.close_at = turn_.now();
 }
 
+// A RESET's flags say how the peer's last session ended.
+std::uint8_t Sessions::flags_of_end(const Peer& peer) {
+  const bool on_purpose = peer.session.failure == Status::endpoint_closed ||
+                          peer.session.failure == Status::peer_closed;
+  return on_purpose ? wire::kClosingOnPurpose : 0;
+}
+
 // Answers a packet of a session that has ended here, so that the peer ends it too.
 void Sessions::send_reset(Peer& peer) {
   if (peer.session.remote_token == 0 || turn_.now() < peer.handshake.answer_at) return;
   peer.handshake.answer_at = turn_.now() + kResetInterval;
   ++turn_.counters.resets_sent;
-  const bool on_purpose = peer.session.failure == Status::endpoint_closed ||
-                          peer.session.failure == Status::peer_closed;
-  send_closing(peer, wire::PacketType::reset, on_purpose ? wire::kClosingOnPurpose : 0, Ways::all);
+  send_closing(peer, wire::PacketType::reset, flags_of_end(peer), Ways::all);
 }
 
 void Sessions::on_closing(Peer& peer, NicPair from, const wire::PacketView& packet) {

@@ -2,7 +2,8 @@
 // Sessions owns the sessions with all peers. It decides how they begin, live, rest and end
 // (docs/internals/protocol.md §6).
 //
-//   handshake.cpp    who calls when, and what a HELLO must prove
+//   calls.cpp        who is called when
+//   handshake.cpp    what a HELLO must prove
 //   session.cpp      what is learned when a session begins; liveness
 //   stalls.cpp       operations that stand still although their peer is heard
 //   addresses.cpp    NICs with another address
@@ -188,12 +189,14 @@ class Sessions final : public PathUser {
   [[nodiscard]] Time gives_up_at(const Peer& peer) const;
   bool probe_best_path(Peer& peer, bool again = false);
 
-  // ---- handshake.cpp
+  // ---- calls.cpp
   void begin_calling(Peer& peer, Time at);
   [[nodiscard]] Duration longest_interval() const;
   void end_calling(Peer& peer);
   void say_hello(Peer& peer);
   void call_again(Peer& peer);
+
+  // ---- handshake.cpp
   void send_session(Peer& peer, wire::PacketType type, NicPair over, std::uint64_t cookie);
   [[nodiscard]] bool echoes_us(const Peer& peer, const wire::SessionPart& said) const;
   [[nodiscard]] Peer* caller(std::size_t nic, const wire::PacketView& packet);
@@ -233,6 +236,7 @@ class Sessions final : public PathUser {
                                                  wire::PacketWriter& writer);
   void send_closing(Peer& peer, wire::PacketType type, std::uint8_t flags, Ways ways);
   void send_close(Peer& peer);
+  [[nodiscard]] static std::uint8_t flags_of_end(const Peer& peer);
   void on_close(Peer& peer, const wire::PacketView& packet);
 
   // ---- stalls.cpp

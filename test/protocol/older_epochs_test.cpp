@@ -187,6 +187,57 @@ TEST_CASE("older_epochs__a_caller_whose_epoch_is_no_higher_is_told_so", "[S37]")
   CHECK(s.stats().established);
 }
 
+// The session was READY here, and ended before the peer had heard that. This end has called again
+// since then, where the peer no longer is, and has ended that call too. The peer still has the
+// first session, and calls.
+TEST_CASE("older_epochs__a_caller_whose_session_has_ended_hears_that", "[S47]") {
+  const bool by_program = GENERATE(true, false);
+  INFO("ended " << (by_program ? "by the program" : "by the timeout of a call"));
+  Scene s(State::ready);
+  auto its =
+      std::tie(s.peer.their_index, s.peer.their_token, s.peer.their_epoch, s.peer.their_counter);
+  const std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint32_t> first = its;
+  const auto disconnect = [&s] {
+    REQUIRE(s.world().endpoint(0).disconnect(s.world().now(), s.id) == Status::ok);
+    s.world().wake(0);
+    s.settle();
+  };
+  disconnect();
+  REQUIRE(s.peer.heard() == "CLOSE");  // it gets lost
+  s.connect();
+  if (by_program) disconnect();
+  s.world().run_for(milliseconds(450));
+  REQUIRE(s.stats().failure == (by_program ? Status::endpoint_closed : Status::peer_unreachable));
+  (void)s.peer.heard();
+  s.peer.echo = true;
+  const auto call = [&] {
+    its = first;
+    s.peer.say(PacketType::hello);
+    s.settle();
+    const std::vector<ScriptedPeer::Seen> seen = s.peer.seen();
+    REQUIRE(seen.size() == 1);
+    return seen[0];
+  };
+  s.peer.cookie = call().cookie;
+  REQUIRE(s.peer.cookie != 0);
+  for (int i = 0; i < 2; ++i) {  // the first answer may be lost
+    const ScriptedPeer::Seen told = call();
+    CHECK(told.type == PacketType::reset);
+    CHECK(told.closing.flags == (by_program ? proto::wire::kClosingOnPurpose : 0));
+    CHECK(told.header.token == s.peer.token);
+    CHECK(told.header.receiver == s.peer.index);
+  }
+  // Its next incarnation gets in.
+  s.peer.echo = false;
+  s.restart_and_prove();
+  s.peer.say(PacketType::hello);
+  s.settle();
+  CHECK(s.peer.heard() == "WELCOME");
+  s.peer.speak();
+  s.settle();
+  CHECK(s.stats().established);
+}
+
 // The RESET tells why a call failed. It doesn't end the call, and without a valid MAC it tells
 // nothing.
 TEST_CASE("older_epochs__that_an_epoch_is_stale_ends_no_call", "[S37]") {
