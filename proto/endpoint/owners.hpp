@@ -62,7 +62,7 @@ struct Owners {
   PathSet paths;
   PathJudge path_judge{turn, peers, paths, nics, verdicts};
   ReceivePaths receive_paths;
-  ControlRoutes control_routes{turn, sender, paths.all()};
+  ControlRoutes control_routes{turn, sender, paths.all(), touched};
   MessageTablePool table_blocks;
   Incoming incoming;
 

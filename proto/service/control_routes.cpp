@@ -65,6 +65,10 @@ std::optional<NicPair> ControlRoutes::find_up(Peer& peer, NicPair than, std::uin
 
 Ways ControlRoutes::ways_of_question(Peer& peer, std::uint32_t asked) {
   if (asked == 0) return Ways::one;
+  if (peer.session.announcing) {
+    peer.session.call_at = earlier(peer.session.call_at, turn_.now());
+    touched_.add(peer);
+  }
   return asked >= kInsistsAfter && may_insist(peer, peer.routes.sent_over) ? Ways::all : Ways::two;
 }
 

@@ -23,6 +23,7 @@
 #include "proto/base/turn.hpp"
 #include "proto/path/path.hpp"
 #include "proto/peer/peer.hpp"
+#include "proto/peer/peer_lists.hpp"
 #include "proto/service/packet_sender.hpp"
 
 namespace hawser::proto {
@@ -30,15 +31,16 @@ namespace hawser::proto {
 class ControlRoutes {
  public:
   // All of them outlive it.
-  ControlRoutes(Turn& turn, PacketSender& sender, Slab<Path>& paths)
-      : turn_(turn), sender_(sender), paths_(paths) {}
+  ControlRoutes(Turn& turn, PacketSender& sender, Slab<Path>& paths, TouchedPeers& touched)
+      : turn_(turn), sender_(sender), paths_(paths), touched_(touched) {}
 
   // A new session knows nothing of its routes.
   static void begin_session(Peer& peer);
   // The slot stands for another pair from now on.
   static void forget_slot(Peer& peer, std::uint32_t slot);
 
-  // For a question that was asked `asked` times before.
+  // For a question that was asked `asked` times before. The peer may not know yet where this end is
+  // now. Then it hears that again, as it can't answer before.
   [[nodiscard]] Ways ways_of_question(Peer& peer, std::uint32_t asked);
   // For the answer to a question that the peer asked in vain before. A probe (`is_probe`) always
   // comes over the pair of its path, and so its answers went over that pair first. Meanwhile other
@@ -66,6 +68,7 @@ class ControlRoutes {
   Turn& turn_;
   PacketSender& sender_;
   Slab<Path>& paths_;
+  TouchedPeers& touched_;
 };
 
 }  // namespace hawser::proto

@@ -26,7 +26,9 @@ void Sessions::announce(Peer& peer) {
   peer.session.announcing = true;
   peer.handshake.announced_from = session_sequence_ + 1;
   peer.handshake.calls = 0;
-  peer.handshake.call_interval = microseconds(turn_.tunables.handshake_retry_us);
+  // Both ends are awake, unlike those of a new session: an answer takes no longer than others.
+  peer.handshake.call_interval = std::min(microseconds(turn_.tunables.handshake_retry_us),
+                                          peer.response.overdue(turn_.granularity) * 4);
   peer.session.call_at = turn_.now() + peer.handshake.call_interval;
   for (std::uint32_t i = 0; i < peer.paths.pair_count; ++i) {
     send_session(peer, wire::PacketType::hello, peer.slots.pairs[i], 0);

@@ -13,7 +13,8 @@ namespace {
 // the first NICs of both ends.
 struct Routing : Sending {
   Slab<Path> paths{4};
-  ControlRoutes routes{turn, sender, paths};
+  TouchedPeers touched{peers};
+  ControlRoutes routes{turn, sender, paths, touched};
 
   Routing() {
     peer.paths.indices.fill(kNoIndex);

@@ -21,7 +21,7 @@ struct Flooded : Sending {
   MessageTablePool numbers{8};
   Allowance allowance;
   TouchedPeers touched{peers};
-  ControlRoutes routes{turn, sender, paths};
+  ControlRoutes routes{turn, sender, paths, touched};
   Descriptors descriptors;
   Outbox outbox;
   Peer& other = *peers.make(8);

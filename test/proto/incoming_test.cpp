@@ -28,7 +28,7 @@ struct Arriving : Sending, OneSidedSender {
   Reporter reporter{turn, peers, outgoing};
   TouchedPeers touched{peers};
   ReceivePaths receive_paths{turn, reporter, 4};
-  ControlRoutes routes{turn, sender, paths};
+  ControlRoutes routes{turn, sender, paths, touched};
   Allowance allowance;
   Regions regions{4};
   Descriptors descriptors{turn, peers, touched, outbox, routes};

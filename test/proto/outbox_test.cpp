@@ -51,7 +51,7 @@ struct Owing : Sending, Solicitor {
   MessageTablePool numbers{8};
   Allowance allowance;
   TouchedPeers touched{peers};
-  ControlRoutes routes{turn, sender, paths};
+  ControlRoutes routes{turn, sender, paths, touched};
   Outbox outbox{{turn, peers, touched, sender, routes, receive_paths, incoming, allowance, *this},
                 8};
   ReceivePath* path = nullptr;

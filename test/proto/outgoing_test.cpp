@@ -30,7 +30,7 @@ struct Messages : Sending, PathUser {
   Reporter reporter{turn, peers, outgoing.all()};
   PathSet paths{
       {turn, peers, sender, reporter, senders, touched, verdicts, outgoing, *this, 1}, 4, 64};
-  ControlRoutes routes{turn, sender, paths.all()};
+  ControlRoutes routes{turn, sender, paths.all(), touched};
   std::vector<std::byte> data = std::vector<std::byte>(200'000);
   std::uint64_t operations = 0;
 

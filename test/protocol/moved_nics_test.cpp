@@ -2,6 +2,8 @@
 // NICs that return with another address, at either node or at both, while messages are under way.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
+#include <utility>
 
 #include "test/protocol/exchange.hpp"
 #include "test/protocol/packets.hpp"
@@ -166,6 +168,60 @@ TEST_CASE("moved_nics__announcements_are_repeated_until_they_are_heard", "[S17]"
   const std::uint64_t handshakes = world.stats(0).handshakes_sent;
   world.run_for(milliseconds(60000));
   CHECK(world.stats(0).handshakes_sent == handshakes);
+}
+
+// Loses the HELLOs of a node as long as `any_left` says so.
+WorldConfig losing_hellos(std::uint32_t of, std::function<bool()> any_left) {
+  WorldConfig config;
+  config.hook = [of, any_left = std::move(any_left)](
+                    std::uint32_t node, std::uint32_t,
+                    const FaultPacket& packet) -> std::optional<Fate> {
+    if (packet.direction != engine::Direction::tx || node != of) return {};
+    if (view_of(packet).type != PacketType::hello || !any_left()) return {};
+    return Fate{.drop = true};
+  };
+  return config;
+}
+
+TEST_CASE("moved_nics__a_lost_announcement_is_repeated_after_some_response_times", "[S17]") {
+  const std::uint32_t mover = GENERATE(0u, 1u);
+  INFO((mover == 0 ? "the sender" : "the receiver") << " moves");
+  std::uint32_t to_lose = 0;
+  const WorldConfig config =
+      losing_hellos(mover, [&to_lose] { return to_lose > 0 && to_lose-- > 0; });
+  World world(config);
+  world.connect_all();
+  world.run_for(milliseconds(50));
+  Exchange exchange(world);
+  (void)exchange.receive(1, 0, 1, 1000000);
+  (void)exchange.send(0, 1, 1, 1000000, {.level = Level::delivered});
+  world.run_for(microseconds(50));
+  to_lose = 2;
+  const proto::Time start = world.now();
+  move(world, mover, 0);
+  REQUIRE(exchange.run(milliseconds(500)));
+  exchange.check_all_ok();
+  CHECK((world.now() - start).ns < microseconds(config.tunables.handshake_retry_us).ns);
+  check_no_failure(world);
+}
+
+// All announcements were lost for so long that their intervals are long. Then the node needs
+// something of its peer, whose answers go to the old address.
+TEST_CASE("moved_nics__whoever_asks_in_vain_announces_its_address_again", "[S48]") {
+  bool deaf = false;
+  World world(losing_hellos(1, [&deaf] { return deaf; }));
+  world.connect_all();
+  Exchange exchange(world);
+  (void)exchange.send(0, 1, 1, 1000000, {.level = Level::delivered});
+  world.run_for(milliseconds(50));
+  deaf = true;
+  move(world, 1, 0);
+  world.run_for(milliseconds(250));
+  deaf = false;
+  (void)exchange.receive(1, 0, 1, 1000000);
+  REQUIRE(exchange.run(milliseconds(5)));
+  exchange.check_all_ok();
+  check_no_failure(world);
 }
 
 TEST_CASE("moved_nics__nothing_but_probes_goes_to_a_new_address_before_two_came_back", "[S18]") {
