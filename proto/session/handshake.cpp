@@ -58,11 +58,6 @@ bool calls_with_stale_epoch(const Peer& peer, const wire::PacketView& packet) {
          packet.session->epoch <= peer.identity.verified_epoch;
 }
 
-// A peer silent for this long: a sender with a good cookie was there after the peer was last heard.
-bool was_silent_for_a_cookies_life(const Peer& peer, Time now) {
-  return now - peer.session.last_heard >= SessionKeys::kCookiePeriod * 2;
-}
-
 bool was_ready_with(const Peer& peer, const wire::SessionPart& said) {
   return peer.identity.verified_epoch == said.epoch &&
          peer.identity.verified_counter == said.counter;  // that is never 0
@@ -233,14 +228,6 @@ struct Sessions::Handshake {
     return peer.session.state != SessionState::ready && was_ready_with(peer, said) &&
            said.echo_token != 0;
   }
-
-  // Whether nobody else can have told this end what it knows of an ANSWERED peer. With a job secret
-  // nobody else can. Without one it must have come from this packet's address, which had to be
-  // proven.
-  static bool is_nobody_else(Sessions& sessions, Peer& peer, const wire::PacketView& packet) {
-    return !sessions.job_secret_.empty() ||
-           (peer.session.met && !has_moved(sessions, peer, packet.nics));
-  }
 };
 
 void Sessions::send_session(Peer& peer, wire::PacketType type, NicPair over, std::uint64_t cookie) {
@@ -378,17 +365,6 @@ Peer* Sessions::admit(std::size_t nic, const wire::PacketView& packet, Peer* pee
   if (peer != nullptr &&
       (Handshake::is_superseded(*this, *peer, packet) || !is_of_now(*peer, said, echoed))) {
     if (!Handshake::may_follow(*this, nic, *peer, packet)) return nullptr;
-  }
-  // An older incarnation can't undo the state of a newer one, if nobody else can have sent that in
-  // its name. The exception: the newer one has been silent for so long that the older one's cookie
-  // is younger.
-  const bool is_behind =
-      peer != nullptr && peer->session.state == SessionState::answered &&
-      Handshake::is_nobody_else(*this, *peer, packet) &&
-      ahead_of(said, peer->identity.remote_epoch, peer->identity.remote_counter) < 0;
-  if (is_behind && (packet.type != wire::PacketType::hello ||
-                    !was_silent_for_a_cookies_life(*peer, turn_.now()))) {
-    return refuse(DropReason::stale_session);
   }
   if (packet.type == wire::PacketType::welcome && !echoed) {
     return refuse(DropReason::stale_session);

@@ -249,12 +249,11 @@ void Oracle::check_time(const ReceiveRecord& receive) {
   const MessagePlan& message = plan_.messages[receive.message];
   proto::Duration posted = std::max(send.at, receive.at);
   // The wait of a newcomer for its place is judged by places.hpp. A process with the epoch of the
-  // one before it waits until chance lets it in, and one behind a call until that is forgotten.
+  // one before it waits until chance lets it in.
   const proto::Duration established = std::max(sessions_.established(message.from, message.to),
                                                sessions_.established(message.to, message.from));
   if (has_few_places(plan_) || had_same_epoch(message.from, message.to) ||
-      had_same_epoch(message.to, message.from) || may_be_behind(message.from, message.to) ||
-      may_be_behind(message.to, message.from)) {
+      had_same_epoch(message.to, message.from)) {
     posted = std::max(posted, established);
   }
   posted = std::max(posted, send.held_up_until);

@@ -125,7 +125,6 @@ class Oracle {
         widths_(plan),
         processes_(plan.hosts.size(), {Process{0, first_epoch(plan), {}}}),
         verified_(plan.hosts.size() * plan.hosts.size()),
-        heard_(plan.hosts.size() * plan.hosts.size()),
         sends_(plan.messages.size()),
         closings_(plan.hosts.size()),
         gone_(plan.hosts.size(), proto::Duration{-1}) {}
@@ -220,8 +219,6 @@ class Oracle {
   [[nodiscard]] bool had_same_epoch(std::uint32_t host, std::uint32_t other) const;
   [[nodiscard]] bool is_shut_out(std::uint32_t host, std::uint32_t other, proto::Duration at) const;
   void note_gone(std::uint32_t host, proto::Duration at);
-  [[nodiscard]] bool may_be_behind(std::uint32_t host, std::uint32_t other) const;
-  [[nodiscard]] bool is_dropped(std::uint32_t host, std::uint32_t other, proto::Duration at) const;
   [[nodiscard]] bool was_held_off(std::uint32_t host, std::uint32_t other,
                                   proto::Duration at) const;
   [[nodiscard]] bool may_close(std::uint32_t host, std::uint32_t other) const;
@@ -263,14 +260,6 @@ class Oracle {
     return verified_[by * plan_.hosts.size() + host];
   }
 
-  // The process of a host that an endpoint of another one may have heard calling.
-  [[nodiscard]] std::optional<Process>& heard(std::uint32_t by, std::uint32_t host) {
-    return heard_[by * plan_.hosts.size() + host];
-  }
-  [[nodiscard]] const std::optional<Process>& heard(std::uint32_t by, std::uint32_t host) const {
-    return heard_[by * plan_.hosts.size() + host];
-  }
-
   const Plan& plan_;
   Reasons reasons_;
   Liveness liveness_;
@@ -279,7 +268,6 @@ class Oracle {
   Widths widths_;
   std::vector<std::vector<Process>> processes_;  // by host: the last one runs, or is gone
   std::vector<Verified> verified_;
-  std::vector<std::optional<Process>> heard_;
   std::vector<SendRecord> sends_;
   std::vector<ReceiveRecord> receives_;
   std::vector<Failure> failures_;

@@ -8,22 +8,14 @@ namespace hawser::sim {
 
 namespace {
 
-// An end takes a HELLO with a good cookie for younger than what it has not heard for so long.
-constexpr proto::Duration kTwoCookies = proto::milliseconds(8000);
-
 std::string host_name(std::uint32_t host) { return "host " + std::to_string(host); }
 
 }  // namespace
 
-// A process that calls behind another one doesn't take its place. The caller's program names the
-// process that is there now.
+// The caller's program names the process that is there now.
 void Oracle::on_calling(std::uint32_t host, std::uint32_t other, proto::Duration at) {
   places_.on_calling(host, other, at);
   verified(host, other).all.push_back(processes_[other].back());
-  if (sessions_.lives(host, other)) return;
-  std::optional<Process>& last = heard(other, host);
-  const Process& now = processes_[host].back();
-  if (!last || last->life >= now.life || last->epoch < now.epoch) last = now;
 }
 
 void Oracle::on_established(std::uint32_t host, std::uint32_t other, proto::Duration at) {
@@ -87,34 +79,6 @@ bool Oracle::is_kept_out(std::uint32_t host, std::uint32_t other) const {
   });
 }
 
-// An earlier process of the host, with no lower epoch, has called the other one before it was gone.
-// The other host may have answered that. It then knows by the job's secret, or by the address of a
-// peer that it had before, that it was not somebody else.
-bool Oracle::may_be_behind(std::uint32_t host, std::uint32_t other) const {
-  const std::optional<Process>& last = heard(other, host);
-  const Process& now = processes_[host].back();
-  return last && last->gone && last->life < now.life && last->epoch >= now.epoch &&
-         (plan_.has_secret || !verified(other, host).newest.empty());
-}
-
-// The other host drops what the host sends. Answers it drops as long as it knows the earlier
-// process, which ends with its own call. Calls it drops until it has not heard that process for two
-// periods of cookies. Packets of that process may have waited for it.
-bool Oracle::is_dropped(std::uint32_t host, std::uint32_t other, proto::Duration at) const {
-  if (may_be_behind(other, host) && !sessions_.lives(host, other)) return true;
-  if (!may_be_behind(host, other) || sessions_.lives(other, host)) return false;
-  const Tunables& t = plan_.tunables;
-  proto::Duration old{};
-  for (const FaultPlan& fault : plan_.faults) {
-    if (fault.kind == FaultKind::straggle) old = std::max(old, fault.delay * 2);
-  }
-  const proto::Duration last = reasons_.present_from(other, *heard(other, host)->gone + old);
-  const proto::Duration calls =
-      proto::milliseconds(t.peer_timeout_ms) / 4 +
-      proto::microseconds(2 * t.handshake_retry_us + kListens * t.initial_rtt_us);
-  return at <= last + kTwoCookies + calls;
-}
-
 // An endpoint forgets a peer only when nothing of it is left.
 void Oracle::on_forgotten(std::uint32_t host, std::uint32_t other) {
   const std::string forgets = host_name(host) + " has forgotten " + host_name(other);
@@ -156,8 +120,7 @@ bool Oracle::was_held_off(std::uint32_t host, std::uint32_t other, proto::Durati
 
 // The host's call was in vain because of another process of one of the two.
 bool Oracle::is_shut_out(std::uint32_t host, std::uint32_t other, proto::Duration at) const {
-  return is_kept_out(host, other) || is_kept_out(other, host) || was_held_off(host, other, at) ||
-         is_dropped(host, other, at);
+  return is_kept_out(host, other) || is_kept_out(other, host) || was_held_off(host, other, at);
 }
 
 void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, Reason reason,
@@ -211,9 +174,6 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
   // The other host has answered a call, and moved away before it heard that its answer had arrived.
   const bool left = !sessions_.lives(other, host) && reasons_.has_moved(other, at);
   const bool shut_out = status == Status::peer_unreachable && is_shut_out(host, other, at);
-  // The end of a session by a newer process's call is no end of that call.
-  if (status != Status::peer_restarted && !places_.is_calling(other, host))
-    heard(host, other).reset();
   if (silent && !given_up && !was_half && !left && !shut_out &&
       !reasons_.explain_silence(host, other, status, at)) {
     accuse(host_name(host) + " has given up " + host_name(other) +
@@ -228,12 +188,6 @@ void Oracle::on_failure(std::uint32_t host, std::uint32_t other, Status status, 
 void Oracle::note_gone(std::uint32_t host, proto::Duration at) {
   gone_[host] = at;
   processes_[host].back().gone = at;
-  for (std::uint32_t other = 0; other < plan_.hosts.size(); ++other) {
-    std::optional<Process>& here = heard(host, other);
-    if (here && here->gone) here.reset();
-    std::optional<Process>& there = heard(other, host);
-    if (there && there->life == processes_[host].back().life) there->gone = at;
-  }
 }
 
 // An endpoint without a free place takes that of a caller that has not confirmed its call yet.
