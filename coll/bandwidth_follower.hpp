@@ -35,7 +35,7 @@ class BandwidthFollower {
   [[nodiscard]] std::shared_ptr<const BandwidthOrder> end_check() noexcept;
 
  private:
-  // What this rank tells when it has found `found`.
+  // The word that this rank tells the others when it has found `found`.
   [[nodiscard]] std::uint8_t after(std::uint8_t found) noexcept;
 
   Rank own_;

@@ -73,7 +73,7 @@ class Plan {
   // `scratch` until its last send has completed. Copies data that stays on this rank.
   virtual void begin(std::byte* scratch) noexcept = 0;
 
-  // Of stream 0.
+  // The sends and receives of stream 0.
   [[nodiscard]] virtual std::uint64_t sends() const noexcept = 0;
   [[nodiscard]] virtual std::uint64_t receives() const noexcept = 0;
   [[nodiscard]] virtual std::uint32_t streams() const noexcept { return 1; }

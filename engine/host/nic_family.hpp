@@ -2,8 +2,8 @@
 // The address family that the NICs of a job share.
 //
 // A device may have IPv4 and IPv6 addresses, and is one NIC all the same. Each rank takes IPv4 if
-// it may choose, which fails if another host has none. So each rank tells the others which families
-// its chosen devices have (FamilyOffer), and all take the first one that every rank has.
+// it may choose, which fails if another host has none. Each rank therefore tells the others which
+// families its chosen devices have (FamilyOffer), and all take the first one that every rank has.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ struct DeviceChoice {
 [[nodiscard]] DeviceChoice choose_devices(std::string_view list, std::span<const HostNic> host);
 [[nodiscard]] ChosenNic named_nic(std::string_view name);
 
-// What a rank tells the others.
+// A rank tells this to the others.
 struct FamilyOffer {
   bool v4 = false;          // one of its devices has an address of this family
   bool v6 = false;          //

@@ -69,7 +69,8 @@ struct Operation {
   std::uint32_t children = 0;
   std::uint64_t filled = 0;
   Operation* parent = nullptr;
-  // Of one-sided operations. One that Hawser can't do at once has parts, whose parent it is.
+  // The rest of a one-sided operation. One that Hawser can't do at once has parts, whose parent it
+  // is.
   Act act = Act::message;
   AtomicOperation word_operation = AtomicOperation::load;
   std::uint8_t width = 0;       // of the word, in bytes
@@ -79,7 +80,7 @@ struct Operation {
   bool is_fenced = false;       // also of a send: waits for all before it to its peer
   Operation* parts = nullptr;   // linked by `next`: those that have not begun
   std::uint64_t secret = 0;     // of the region's key that was used
-  // Of a message in several places (vectors.hpp): `buffer` is then null.
+  // The places of a message in several ones (vectors.hpp): `buffer` is then null.
   std::uint32_t vector_count = 0;
   std::array<iovec, kMostPieces> vectors;  // not made before they are used
 };

@@ -46,7 +46,7 @@ ssize_t cut(std::span<const iovec> local, std::span<const fi_rma_iov> remote, Pi
       from = 0;
     }
   }
-  // What is left must be empty: the two sides have the same length.
+  // The rest must be empty: the two sides have the same length.
   for (; l < local.size(); ++l, from = 0) {
     if (local[l].iov_len > from) return -FI_EINVAL;
   }

@@ -263,7 +263,8 @@ void Outgoing::withdraw_replies(SlabId region) {
   }
 }
 
-// The reply's region may be withdrawn. What leaves of the reply from then on has no bytes of it.
+// The reply's region may be withdrawn. Packets of the reply that leave from then on have no bytes
+// of it.
 void Outgoing::end_withdrawn_reading(OutgoingMessage& message) {
   OneSidedSend& reply = one_sided_.at(message.one_sided);
   const bool is_withdrawn = (reply.target.flags & wire::kTargetWithdrawn) != 0;

@@ -20,8 +20,8 @@ constexpr std::uint64_t kHeader = 96;
 constexpr std::uint64_t kLongestInterval = 8;
 // The window of a path has this many packets at least (docs/internals/protocol.md, W4).
 constexpr std::int64_t kLeastWindow = 2;
-// So many calls try one pair of NICs each, and so many more try all pairs. The interval of calls
-// doubles up to this part of peer_timeout, and jitter adds up to a half.
+// This many calls try one pair of NICs each, and this many more try all pairs. The interval of
+// calls doubles up to this part of peer_timeout, and jitter adds up to a half.
 constexpr std::uint64_t kQuickCalls = 3;
 constexpr std::uint64_t kSweepCalls = 8;
 constexpr std::uint64_t kLongestCall = 16;
@@ -86,9 +86,9 @@ Duration Liveness::transfer(std::uint32_t a, std::uint32_t b, Duration until) co
 // A window that begins with few packets and doubles with each answer covers the message after so
 // many of them.
 //
-// A host that slept knows only that a packet came since its last turn. What it measures of the
-// fabric is therefore wrong by up to a turn and the time of waking, and the path's least delay is
-// the sample that is wrong by most. If the target above that is shorter than the error, any round
+// A host that slept knows only that a packet came since its last turn. Its samples of the fabric
+// are therefore wrong by up to a turn and the time of waking, and the path's least delay is the
+// sample that is wrong by most. If the target above that is shorter than the error, any round
 // may look congested, and the window then stays at its least (docs/internals/protocol.md, W1, W4).
 Duration Liveness::answers(const MessagePlan& message) const {
   const HostPlan& from = plan_.hosts[message.from];

@@ -108,7 +108,7 @@ class OneSided {
     bool poisoned = false;                        // the withdrawal is over
     std::array<std::uint64_t, kChains> newest{};  // values that programs know of
   };
-  // What became of an operation.
+  // The fate of an operation.
   enum class Fate : std::uint8_t { executed, not_executed, unknown };
 
   void expose(std::uint32_t host);

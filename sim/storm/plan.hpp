@@ -113,7 +113,7 @@ inline constexpr std::array<std::string_view, kOneSidedKinds> kOneSidedNames{{
 #undef HAWSER_NAME
 }};
 
-// What is wrong with the key of an operation.
+// The fault of an operation's key.
 #define HAWSER_STORM_KEYS(X)                                     \
   X(right, "nothing")                                            \
   X(forged, "its secret")                                        \

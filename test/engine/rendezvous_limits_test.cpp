@@ -202,7 +202,7 @@ TEST_CASE("Rendezvous__a_connection_to_itself_is_none_to_the_server") {
   source_port = 0;
   CHECK(error.failure() == BootstrapFailure::unreachable);
   CHECK_THAT(error.what(), Catch::Matchers::Contains("refused"));
-  // Nor does such a connection keep the server from listening there.
+  // Such a connection doesn't keep the server from listening there either.
   const RendezvousServer server(address, 1);
   Rendezvous rank(address, 0, 1, kHangLimitMs);
   rank.barrier(kHangLimitMs);

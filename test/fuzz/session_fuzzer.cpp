@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t kMostSteps = 400;
 constexpr std::size_t kRemembered = 64;
 constexpr std::array<std::size_t, 8> kSizes{0, 1, 255, 256, 1024, 1025, 5000, 30000};
-// Of one-sided operations: with and without a signal in the packet, a grant, several fragments.
+// One-sided operations: with and without a signal in the packet, a grant, several fragments.
 constexpr std::array<std::size_t, 8> kOneSidedSizes{0, 1, 8, 216, 256, 257, 1300, 2000};
 constexpr std::uint8_t kAtomicOperations = 12;
 // A forged message number so far beyond the floor stands for one this many times as far.

@@ -45,7 +45,7 @@ class TinyRegion final : public proto::Placement {
 
   void begin_withdrawal() { withdrawn_ = true; }
   void end_withdrawal() { memory_.reset(); }
-  // What surrounds it is as it was, and so is all of it if no key gives the right to change it.
+  // The memory around it is as it was, and so is all of it if no key gives the right to change it.
   void check_guards();
 
   // ---- proto::Placement

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The owners of two endpoints, without the endpoints. What the NICs of one are given waits there
-// until `carry` takes it to the other.
+// The owners of two endpoints, without the endpoints. Packets that the NICs of one are given wait
+// there until `carry` takes them to the other.
 #pragma once
 
 #include <array>

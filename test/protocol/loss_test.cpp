@@ -265,7 +265,7 @@ TEST_CASE("loss__probe_timeouts_double_and_the_first_two_probes_are_empty", "[L8
   CHECK(world.stats(0).packets_lost == 0);
 }
 
-// Of two probes that leave together, the second one is always lost, as in a ring with room for one
+// The second one of two probes that leave together is always lost, as in a ring with room for one
 // packet. Its path waits for an answer then. The timeout of that path must not send two more.
 TEST_CASE("loss__two_paths_don_t_probe_each_other_without_end", "[L8]") {
   World* running = nullptr;

@@ -70,7 +70,7 @@ inline void leave(World& world, std::uint32_t client) {
   world.replace(client);
 }
 
-// What a number of partners cost: packets at the server, and turns of all nodes.
+// The cost of a number of partners: packets at the server, and turns of all nodes.
 struct PartnersCost {
   std::uint64_t packets = 0;
   std::uint64_t turns = 0;
@@ -97,7 +97,7 @@ inline void check_same_cost(const PartnersCost& first, const PartnersCost& last)
   CHECK(last.turns <= first.turns + first.turns / 8);
 }
 
-// What is in use of the heap. The process may be larger: a world that replaces its nodes leaves
+// The bytes of the heap in use. The process may be larger: a world that replaces its nodes leaves
 // gaps. Sanitizers have a heap of their own, for which this is 0.
 inline std::size_t heap_bytes() {
   const struct mallinfo2 info = ::mallinfo2();

@@ -333,7 +333,7 @@ TEST_CASE("ways__a_peer_without_size_classes_gets_the_session_s", "[S44]") {
   }
 }
 
-// What a peer sends that mixes classes, or uses one that its session hasn't.
+// A peer sends packets that mix classes, or that are of a class that its session hasn't.
 TEST_CASE("ways__damaged_classes_are_refused", "[S45]") {
   using proto::wire::FragmentPart;
   using proto::wire::PacketWriter;

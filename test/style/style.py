@@ -153,8 +153,8 @@ def rule_include(source):
 # lie in proto/ itself. All folders may include the NIC contract, only the highest the endpoint.
 FLOORS = ("base", "wire", "region", "path", "message", "session", "peer", "service", "endpoint")
 HIGHEST_ALONE = "proto/endpoint.hpp"
-# What the sources of the rules may include from above them, though no header may: the state of peers,
-# and the services that all rules use.
+# The sources of the rules may include these from above them, though no header may: the state of
+# peers, and the services that all rules use.
 RULE_FOLDERS = ("path", "message", "session")
 FOR_RULES = re.compile(r"proto/(peer|service)/\w+\.hpp")
 

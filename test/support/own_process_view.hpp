@@ -43,7 +43,7 @@ inline std::string status_of(int thread, const std::string& field) {
   return {};
 }
 
-// What the process has in memory; 0 if the kernel doesn't say.
+// The process's resident memory; 0 if the kernel doesn't say.
 inline std::size_t resident_kib() {
   const std::string kib = status_of(::getpid(), "VmRSS");
   return kib.empty() ? 0 : std::stoul(kib);

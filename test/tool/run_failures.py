@@ -158,7 +158,7 @@ def not_in_time():
         process = start(LONG + ["--timeout", "3"], preexec_fn=caller, start_new_session=True)
         status, output = finish(process)
         check(status == 1 and "not finished within 3 s" in output, f"{status}\n{output}")
-        # What was done until then is told all the same.
+        # The report tells all the same what was done until then.
         check("not complete; " in output and "in step " in output, output)
         check("data packets: " in output and "RTT" in output and "ok: every byte" not in output, output)
         check(gone(all_of_session(process.pid)), "ranks are left behind")

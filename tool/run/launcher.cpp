@@ -71,7 +71,7 @@ class SignalQueue {
   sigset_t before_{};
 };
 
-// What a rank needs besides its buffers, and what there is.
+// The needs of a rank besides its buffers, and what there is.
 struct Share {
   std::uint64_t other_bytes = 0;
   std::uint64_t left_bytes = 0;

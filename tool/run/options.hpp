@@ -30,8 +30,8 @@ struct RunOptions {
   std::uint32_t nics = 4;
   std::vector<std::string>
       nic_addresses;  // instead of loopback ones; every rank of a host has these
-  // What a list chose on this host, more than nic_addresses if --nics asks for fewer. Empty if all
-  // NICs are named.
+  // The choice of a list on this host: more than nic_addresses if --nics asks for fewer. Empty if
+  // all NICs are named.
   std::vector<engine::ChosenNic> nic_devices;
   std::vector<std::string> nic_notes;  // lines about NICs that were asked for and are missing
   std::string workload = "gpt2";

@@ -13,7 +13,7 @@ namespace {
 
 // Enough for a step of GPT-2 in one batch, so that its buckets follow each other without pause.
 constexpr std::uint64_t kBatchBytes = std::uint64_t{640} << 20;
-// What a process has before its engine starts. Like all these estimates it is on the safe side.
+// A process's memory before its engine starts. Like all these estimates it is on the safe side.
 constexpr std::uint64_t kProgramBytes = 100'000'000;
 // An engine reserves memory for all its limits at the start.
 constexpr std::uint64_t kEngineReserves = 120'000'000;

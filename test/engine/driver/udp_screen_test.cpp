@@ -144,8 +144,8 @@ class Damager {
   }
 
  private:
-  // Of header and payload, which is zero. The kernel checks short datagrams before it has found
-  // their socket.
+  // Bytes of header and payload. The kernel checks short datagrams before it has found their
+  // socket.
   static constexpr std::uint16_t kBytes = 200;
   engine::Descriptor raw_;
 };

@@ -227,7 +227,7 @@ TEST_CASE("Userfault__remembers_for_a_while_what_madvise_removed") {
   CHECK_FALSE(userfault.was_removed_lately(pages.range(0, 1), before));
   CHECK_FALSE(userfault.was_removed_lately(pages.range(2, 2), before));
   CHECK_FALSE(userfault.was_removed_lately(pages.range(0, 2), after + proto::milliseconds(1000)));
-  // What is unmapped has gone before its event comes.
+  // A mapping is gone before its event comes.
   REQUIRE(pages.unmap(3, 1));
   CHECK_FALSE(userfault.was_removed_lately(pages.range(3, 1), before));
   userfault.unwatch(watch);

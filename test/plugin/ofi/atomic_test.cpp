@@ -9,7 +9,7 @@ using namespace hawser::test;
 
 namespace {
 
-// What an operation must leave in memory.
+// The word that an operation must leave in memory.
 template <class Word>
 Word expected(fi_op op, Word before, Word operand) {
   switch (op) {
