@@ -114,6 +114,7 @@ void Sessions::say_hello(Peer& peer) {
   // If the session lives, all pairs are tried at once, and then at leisure.
   const bool knows = peer.session.state == SessionState::ready;
   const bool sweeps = knows || peer.handshake.calls >= kQuickCalls;
+  const std::uint32_t swept = peer.handshake.calls / pairs;
   std::uint32_t count = sweeps ? (pairs + kSweepCalls - 1) / kSweepCalls : 1;
   for (; count > 0; --count) {
     NicPair pair = pair_at(peer.handshake.call_turn++ % pairs);
@@ -125,7 +126,8 @@ void Sessions::say_hello(Peer& peer) {
   }
   peer.session.call_at = turn_.now() + peer.handshake.call_interval +
                          turn_.random.jitter(peer.handshake.call_interval / 2);
-  if (knows && peer.handshake.calls < pairs) return;
+  // An announcement's next interval is longer only after all pairs were tried at this one.
+  if (knows && peer.handshake.calls / pairs == swept) return;
   peer.handshake.call_interval = std::min(peer.handshake.call_interval * 2, longest_interval());
 }
 
