@@ -6,6 +6,7 @@
 #include <set>
 
 #include "test/protocol/exchange.hpp"
+#include "test/protocol/one_sided_scene.hpp"
 
 namespace hawser::test {
 namespace {
@@ -178,6 +179,38 @@ TEST_CASE("trace__of_a_lossy_exchange_is_complete_and_agrees_with_the_counters")
     Counts counts(world.trace(0));
     CHECK(counts.by_kind[Kind::grant_given] > 0);  // for messages that came before their receive
     CHECK(Counts(world.trace(1)).by_kind[Kind::grant_received] > 0);
+  }
+}
+
+TEST_CASE("trace__of_one_sided_operations_is_complete_and_agrees_with_the_counters") {
+  for (const std::uint64_t seed : {1u, 2u, 3u}) {
+    INFO("seed " << seed);
+    WorldConfig config;
+    config.nics = 2;
+    config.seed = seed;
+    config.trace = true;
+    config.faults = "delay=20us/30us,loss=0.05,duplicate=0.02,corrupt=0.01";
+    OneSidedScene at(config);
+    const std::string sent = pattern(seed, 30000);
+    std::string got(30000, 'x');
+    constexpr std::size_t kEach = 20;
+    std::vector<OperationId> posted;
+    for (std::size_t i = 0; i < kEach; ++i) {
+      posted.push_back(at.post(0, at.write_to(0, 1, 0, sent)));
+      posted.push_back(at.post(0, at.read_from(0, 1, 0, got)));
+      posted.push_back(at.post(0, at.add_at(0, 1, 60000, 1)));
+    }
+    for (const OperationId operation : posted) REQUIRE(at.wait(0, operation).status == Status::ok);
+    at.world.run_for(milliseconds(200));  // for packets still in flight
+    for (std::uint32_t node = 0; node < 2; ++node) {
+      INFO("node " << node);
+      check_against_stats(at.world.trace(node), at.world.stats(node));
+      check_packets(at.world.trace(node));
+      CHECK(at.world.stats(node).packets_lost > 0);
+    }
+    check_messages(at.world.trace(0), posted.size());
+    // The owner's messages are the replies of reads and of atomics that fetch.
+    check_messages(at.world.trace(1), 2 * kEach);
   }
 }
 

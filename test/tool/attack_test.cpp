@@ -66,6 +66,23 @@ TEST_CASE("attack: garbage reaches every check of a stranger's packets, and stay
   CHECK(taken > 0);  // only the tokens of these are wrong
 }
 
+TEST_CASE("attack: garbage of every type is right but for its session") {
+  using proto::wire::PacketType;
+  PacketForge forge(4);
+  std::vector<std::byte> room(kMaxDatagramBytes);
+  std::map<PacketType, int> taken;
+  proto::wire::PacketView view;
+  for (int i = 0; i < 50'000; ++i) {
+    const auto made = std::span(room).first(forge.garbage(room));
+    if (!proto::wire::parse(made, proto::Queue::data, true, view)) ++taken[view.type];
+  }
+  for (const PacketType type : {PacketType::write, PacketType::read, PacketType::atomic,
+                                PacketType::granted, PacketType::challenge}) {
+    INFO(int{static_cast<std::uint8_t>(type)});
+    CHECK(taken[type] > 0);
+  }
+}
+
 TEST_CASE("attack: truncated packets have less than they say") {
   PacketForge forge(2);
   std::vector<std::byte> room(kMaxDatagramBytes);

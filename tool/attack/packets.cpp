@@ -21,7 +21,8 @@ constexpr std::size_t kNoiseBytes = 9000;
 constexpr std::array kTypes{PacketType::hello,   PacketType::welcome,   PacketType::close,
                             PacketType::closed,  PacketType::reset,     PacketType::data,
                             PacketType::granted, PacketType::probe,     PacketType::envelope,
-                            PacketType::packed,  PacketType::challenge, PacketType::control};
+                            PacketType::packed,  PacketType::challenge, PacketType::write,
+                            PacketType::read,    PacketType::atomic,    PacketType::control};
 
 std::uint32_t checksum_of(std::span<const std::byte> packet) {
   constexpr std::array<std::byte, sizeof(CommonHeader::checksum)> kZero{};
@@ -35,6 +36,18 @@ bool checksum_is_right(std::span<const std::byte> packet) {
   std::uint32_t found = 0;
   std::memcpy(&found, packet.data() + kChecksumAt, sizeof found);
   return found == checksum_of(packet);
+}
+
+// The part of the given kind in a packet.
+template <class Part>
+Part part_at(std::span<const std::byte> packet, std::size_t at) {
+  Part part;
+  std::memcpy(&part, packet.data() + at, sizeof part);
+  return part;
+}
+template <class Part>
+void put_part(std::span<std::byte> packet, std::size_t at, const Part& part) {
+  std::memcpy(packet.data() + at, &part, sizeof part);
 }
 
 }  // namespace
@@ -67,14 +80,55 @@ void PacketForge::fill(std::span<std::byte> bytes) {
   }
 }
 
+void PacketForge::make_one_sided(std::span<std::byte> packet, wire::PacketType type) {
+  constexpr std::size_t kFragmentAt = sizeof(CommonHeader);
+  constexpr std::size_t kTargetAt = kFragmentAt + sizeof(wire::FragmentPart);
+  constexpr std::size_t kOperandsAt = kTargetAt + sizeof(wire::TargetPart);
+  constexpr auto kOperations = static_cast<std::uint64_t>(AtomicOperation::max_unsigned) + 1;
+  auto fragment = part_at<wire::FragmentPart>(packet, kFragmentAt);
+  auto target = part_at<wire::TargetPart>(packet, kTargetAt);
+  // The secret of a key stays random: a stranger can't know it.
+  target.region = static_cast<std::uint32_t>(below(8));
+  target.offset = below(4096);
+  target.set_length(below(8192));
+  switch (type) {
+    case PacketType::write:
+      target.flags = below(2) == 0 ? wire::kTargetNotifies : wire::kTargetReply;
+      break;
+    case PacketType::read:
+      fragment.fragment = 0;
+      target.flags = 0;
+      break;
+    default: {
+      auto operands = part_at<wire::OperandsPart>(packet, kOperandsAt);
+      operands.operation = static_cast<AtomicOperation>(below(kOperations));
+      operands.width = below(2) == 0 ? 4 : 8;
+      target.set_length(operands.width);
+      target.flags = below(2) == 0 ? 0 : wire::kTargetFetches;
+      fragment.fragment = 0;
+      put_part(packet, kOperandsAt, operands);
+      break;
+    }
+  }
+  put_part(packet, kFragmentAt, fragment);
+  put_part(packet, kTargetAt, target);
+}
+
 std::size_t PacketForge::well_formed(std::span<std::byte> room) {
-  const std::size_t words = sizeof(CommonHeader) / wire::kWordBytes + below(24);
+  const PacketType type = kTypes[below(kTypes.size())];
+  const bool is_one_sided =
+      type == PacketType::write || type == PacketType::read || type == PacketType::atomic;
+  const std::size_t own_words =
+      is_one_sided ? wire::rule_of(type).own_words : sizeof(CommonHeader) / wire::kWordBytes;
+  // Half of the one-sided packets have no blocks, so that nothing is wrong with their headers.
+  const std::size_t words = own_words + (is_one_sided && below(2) == 0 ? 0 : below(24));
   const std::size_t bytes = words * wire::kWordBytes + (below(2) == 0 ? 0 : below(4097));
   fill(room.first(bytes));
+  if (is_one_sided) make_one_sided(room.first(bytes), type);
   CommonHeader header;
   std::memcpy(&header, room.data(), sizeof header);
   header.version = wire::kVersion;
-  header.type = kTypes[below(kTypes.size())];
+  header.type = type;
   header.hwords = static_cast<std::uint8_t>(words);
   // Peers have small indices; a stranger can't know their tokens.
   header.receiver =

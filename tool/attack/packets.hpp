@@ -7,6 +7,8 @@
 #include <random>
 #include <span>
 
+#include "proto/wire/layout.hpp"
+
 namespace hawser::tool {
 
 // The longest payload of a UDP datagram over IPv4.
@@ -29,6 +31,8 @@ class PacketForge {
  private:
   void fill(std::span<std::byte> bytes);
   std::size_t well_formed(std::span<std::byte> room);
+  // Gives a WRITE, READ or ATOMIC fields that pass the checks of its format.
+  void make_one_sided(std::span<std::byte> packet, proto::wire::PacketType type);
 
   std::mt19937_64 dice_;
 };
