@@ -75,19 +75,18 @@ ssize_t cut(const AtomicCall& atomic, std::array<OneSidedPart, kParts>& parts, O
   }
   const bool has_operand = atomic.op != FI_ATOMIC_READ;
   const bool compares = atomic.form == AtomicForm::compare;
-  const bool fetches = atomic.form != AtomicForm::base;
   Words operand(has_operand ? atomic.operands : Local{}, word->width);
   Words compare(compares ? atomic.compares : Local{}, word->width);
-  Words result(fetches ? atomic.results : Local{}, word->width);
+  Words result(word->fetches ? atomic.results : Local{}, word->width);
   std::size_t count = 0;
   for (Words remote(atomic.remote, word->width); !remote.is_over(); remote.advance()) {
     if ((has_operand && operand.is_over()) || (compares && compare.is_over()) ||
-        (fetches && result.is_over())) {
+        (word->fetches && result.is_over())) {
       return -FI_EINVAL;
     }
     if (count == kWords) return -FI_EMSGSIZE;
     OneSidedPart& part = parts[count++];
-    part = {.local = fetches ? place_of(result) : nullptr,
+    part = {.local = word->fetches ? place_of(result) : nullptr,
             .bytes = word->width,
             .address = remote.vector().addr + remote.offset(),
             .key = remote.vector().key,
@@ -101,9 +100,7 @@ ssize_t cut(const AtomicCall& atomic, std::array<OneSidedPart, kParts>& parts, O
     return -FI_EINVAL;
   }
   call.act = Act::atomic;
-  call.word_operation = word->operation;
-  call.width = word->width;
-  call.fetches = fetches;
+  call.word = *word;
   call.parts = std::span(parts).first(count);
   return 0;
 }
@@ -250,6 +247,7 @@ std::optional<AtomicOperation> sum_or_bits(fi_op op, bool is_signed) {
 
 std::optional<Word> word_of(fi_datatype type, fi_op op, AtomicForm form) {
   Word word;
+  word.fetches = form != AtomicForm::base;
   switch (type) {
     case FI_INT32:
     case FI_UINT32: word.width = 4; break;
@@ -257,13 +255,12 @@ std::optional<Word> word_of(fi_datatype type, fi_op op, AtomicForm form) {
     case FI_UINT64: word.width = 8; break;
     default: return std::nullopt;
   }
-  const bool fetches = form == AtomicForm::fetch;
   if (form == AtomicForm::compare) {
     if (op != FI_CSWAP) return std::nullopt;
     word.operation = AtomicOperation::compare_and_swap;
   } else if (op == FI_ATOMIC_WRITE) {
-    word.operation = fetches ? AtomicOperation::swap : AtomicOperation::store;
-  } else if (op == FI_ATOMIC_READ && fetches) {
+    word.operation = word.fetches ? AtomicOperation::swap : AtomicOperation::store;
+  } else if (op == FI_ATOMIC_READ && word.fetches) {
     word.operation = AtomicOperation::load;
   } else {
     const auto operation = sum_or_bits(op, type == FI_INT32 || type == FI_INT64);

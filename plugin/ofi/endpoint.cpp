@@ -96,6 +96,15 @@ std::size_t most_of(std::size_t asked, std::size_t usual) {
 
 }  // namespace
 
+Endpoint::Pools::Pools(std::size_t send_count, std::size_t receive_count)
+    : sends(send_count, most_of(send_count, kSendOperations)),
+      receives(receive_count, most_of(receive_count, kThreadReceiveOperations)),
+      injects(std::min(send_count, kInjects)),
+      copied(std::min(send_count, kCopied)),
+      extras(kExtraOperations),
+      notices(kExtraOperations, kMostWaiting),
+      copies(new std::byte[(injects.size() + copied.size()) * kInjectBytes]) {}
+
 Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, void* opener)
     : fid_ep{},
       domain_(domain),
@@ -109,13 +118,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, vo
       receive_count_(
           or_usual(info.rx_attr != nullptr ? info.rx_attr->size : 0, kReceiveOperations)),
       mutex_(domain.is_locking()),
-      sends_(send_count_, most_of(send_count_, kSendOperations)),
-      receives_(receive_count_, most_of(receive_count_, kThreadReceiveOperations)),
-      injects_(std::min(send_count_, kInjects)),
-      copied_(std::min(send_count_, kCopied)),
-      extras_(kExtraOperations),
-      notices_(kExtraOperations, kMostWaiting),
-      copies_(new std::byte[(injects_.size() + copied_.size()) * kInjectBytes]) {
+      pools_(send_count_, receive_count_) {
   fid.fclass = FI_CLASS_EP;
   fid.context = opener;
   fid.ops = &endpoint_fid_ops;
@@ -131,18 +134,18 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, const Source& source, vo
 
 ssize_t Endpoint::sends_left() {
   const Lock lock(mutex_);
-  return static_cast<ssize_t>(sends_.left());
+  return static_cast<ssize_t>(pools_.sends.left());
 }
 
 ssize_t Endpoint::receives_left() {
   const Lock lock(mutex_);
-  return static_cast<ssize_t>(receives_.left());
+  return static_cast<ssize_t>(pools_.receives.left());
 }
 
 void Endpoint::forget(fi_addr_t address) {
   const Lock lock(mutex_);
   if (peers_) peers_->forget(address);
-  if (asker_) fail_asked_locked(asker_->stop(address), FI_ECANCELED, Status::cancelled);
+  if (names_.asker) fail_asked_locked(names_.asker->stop(address), FI_ECANCELED, Status::cancelled);
 }
 
 Status Endpoint::register_memory(const void* data, std::size_t bytes, RegistrationId& id,
@@ -160,7 +163,7 @@ void Endpoint::release_memory(RegistrationId id) {
 // Finds the peer for an fi_addr_t. Connects to an address without a peer. Our own address leads to
 // the mirror, and a port name is asked for first.
 ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
-  if (asker_) settle_locked(to);
+  if (names_.asker) settle_locked(to);
   route.from = endpoint_.get();
   const Status status = peers_->find(to, route.peer);
   if (status == Status::unknown_peer) {
@@ -173,11 +176,12 @@ ssize_t Endpoint::route_locked(fi_addr_t to, Route& route) {
   }
   if (status == Status::invalid_argument) {
     if (const ssize_t answer = make_mirror_locked(to); answer != 0) return answer;
-    route.peer = us_to_mirror_;
+    route.peer = mirror_.from_us;
   } else if (status != Status::ok) {
     return answer_of(status);
   }
-  if (mirror_ && route.peer == us_to_mirror_) route = {mirror_.get(), mirror_to_us_};
+  if (mirror_.endpoint && route.peer == mirror_.from_us)
+    route = {mirror_.endpoint.get(), mirror_.to_us};
   return 0;
 }
 
@@ -185,29 +189,29 @@ ssize_t Endpoint::source_locked(fi_addr_t from, Route& route) {
   route = {endpoint_.get(), kAnyPeer};
   if (from == FI_ADDR_UNSPEC || (caps_ & FI_DIRECTED_RECV) == 0) return 0;
   const ssize_t answer = route_locked(from, route);
-  if (mirror_ && route.from == mirror_.get()) route = {endpoint_.get(), us_to_mirror_};
+  if (mirror_.is(route.from)) route = {endpoint_.get(), mirror_.from_us};
   return answer;
 }
 
 // Sends messages to ourselves from a second endpoint, so that they are matched among all others.
 ssize_t Endpoint::make_mirror_locked(fi_addr_t own) {
   try {
-    if (!mirror_) {
+    if (!mirror_.endpoint) {
       hawser::EndpointConfig config;
       const std::string& secret = domain_.config().job_secret;
       const auto bytes = std::as_bytes(std::span(secret));
       config.job_secret.assign(bytes.begin(), bytes.end());
-      mirror_ = engine_->create_endpoint(config);
-      if (mirror_->connect(endpoint_->address(), mirror_to_us_) != Status::ok ||
-          endpoint_->connect(mirror_->address(), us_to_mirror_) != Status::ok) {
-        mirror_.reset();
+      mirror_.endpoint = engine_->create_endpoint(config);
+      if (mirror_.endpoint->connect(endpoint_->address(), mirror_.to_us) != Status::ok ||
+          endpoint_->connect(mirror_.endpoint->address(), mirror_.from_us) != Status::ok) {
+        mirror_.endpoint.reset();
         return -FI_ENOMEM;
       }
       for_each_sink([&](EventSink& sink) {
-        if (sink.is_waitable()) sink.watch(mirror_->fd());
+        if (sink.is_waitable()) sink.watch(mirror_.endpoint->fd());
       });
     }
-    peers_->set_own(own, us_to_mirror_);
+    peers_->set_own(own, mirror_.from_us);
     return 0;
   } catch (const std::exception& error) {
     complain(error.what());

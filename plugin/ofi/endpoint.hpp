@@ -139,6 +139,50 @@ class Endpoint : public fid_ep {
   };
   using Clock = std::chrono::steady_clock;
 
+  // The records of operations. Their numbers bound what is under way.
+  struct Pools {
+    Pools(std::size_t send_count, std::size_t receive_count);
+    OperationPool sends;
+    OperationPool receives;
+    OperationPool injects;  // sends whose bytes must be copied,
+    OperationPool copied;   // and sends copied so that their entries need not wait
+    OperationPool extras;   // peeks, messages of multi-receive buffers, parts of calls
+    OperationPool notices;  // entries of peers' writes
+    std::unique_ptr<std::byte[]> copies;  // places for the bytes of `injects`, then of `copied`
+  };
+  // What Hawser has of the endpoint's operations. Sends and receives leave each other room.
+  struct Shares {
+    std::vector<std::uint32_t> under_way;  // by place of the peer: sends and one-sided operations
+    std::uint64_t submitted = 0;           // sends and one-sided operations
+    std::uint64_t most_submitted = 0;      // limit that leaves receives the rest of max_operations
+    std::uint64_t posted = 0;              // receives that Hawser matches with messages
+    std::uint64_t most_posted = 0;         // limit that leaves sends the rest
+  };
+  // Receives that Hawser does not have yet.
+  struct WaitingReceives {
+    OperationQueue tagged;
+    OperationQueue untagged;      // and multi-receive buffers
+    Clock::time_point look_at{};  // when they next look into the store
+    bool is_look_due = false;     // they did not look in the last turn
+  };
+  // An endpoint of our own that sends messages to ourselves.
+  struct Mirror {
+    std::unique_ptr<hawser::Endpoint> endpoint;  // null: none was needed yet
+    PeerId to_us = kAnyPeer;                     // our name there
+    PeerId from_us = kAnyPeer;                   // its name here
+    [[nodiscard]] bool is(const hawser::Endpoint* other) const {
+      return endpoint && endpoint.get() == other;
+    }
+  };
+  // Port names: of this endpoint, and of peers.
+  struct Names {
+    std::unique_ptr<NamePort> port;       // where others ask for our address; null: nowhere
+    std::unique_ptr<NameThread> answers;  // answers for us, with FI_PROGRESS_AUTO
+    std::unique_ptr<Asker> asker;         // null: no name is being asked for
+    Clock::time_point look_at{};          // when to look for requests again
+    Clock::duration patience{};           // how long to wait for an answer
+  };
+
   int bind_queue(CompletionQueue& queue, std::uint64_t flags);
   int bind_counter(Counter& counter, std::uint64_t flags);
   [[nodiscard]] hawser::EngineConfig engine_config() const;
@@ -279,42 +323,23 @@ class Endpoint : public fid_ep {
   Mutex mutex_;
   std::array<Completion, 32>
       batch_{};  // of one turn; clearing it each turn would cost as much as a turn
-  OperationPool sends_;
-  OperationPool receives_;
-  OperationPool injects_;                // sends whose bytes must be copied,
-  OperationPool copied_;                 // and sends copied so that their entries need not wait
-  OperationPool extras_;                 // peeks, messages of multi-receive buffers, parts of calls
-  OperationPool notices_;                // entries of peers' writes
-  std::unique_ptr<std::byte[]> copies_;  // places for the bytes of `injects_`, then of `copied_`
+  Pools pools_;
   WaitingSends waiting_sends_;
   WaitingSends waiting_one_sided_;
-  WaitingSends behind_fence_;             // of both kinds
-  std::vector<std::uint32_t> under_way_;  // by place: sends and one-sided ones that Hawser has
-  std::uint64_t submitted_ = 0;           // sends and one-sided operations that Hawser has
-  std::uint64_t most_submitted_ = 0;      // limit that leaves receives the rest of max_operations
-  std::uint64_t posted_ = 0;              // receives that Hawser matches with messages
-  std::uint64_t most_posted_ = 0;         // limit that leaves sends the rest
-  OperationQueue waiting_tagged_;         // receives that Hawser does not have yet
-  OperationQueue waiting_untagged_;       // the same, and multi-receive buffers
-  Clock::time_point look_at_{};           // when waiting receives next look into the store
-  bool is_look_due_ = false;              // they did not look in the last turn
+  WaitingSends behind_fence_;  // of both kinds
+  Shares shares_;
+  WaitingReceives waiting_receives_;
   std::vector<Claim> claims_;
   AddressBytes address_{};
   std::uint64_t endpoint_id_ = 0;
   pid_t owner_ = ::getpid();  // a child of fork has a copy
   std::unique_ptr<hawser::Engine> engine_;
   std::unique_ptr<hawser::Endpoint> endpoint_;
-  std::unique_ptr<hawser::Endpoint> mirror_;  // sends messages to ourselves
-  PeerId mirror_to_us_ = kAnyPeer;            // our name there
-  PeerId us_to_mirror_ = kAnyPeer;            // its name here
+  Mirror mirror_;
   std::unique_ptr<Peers> peers_;
-  std::unique_ptr<KeyExchange> keys_;    // null: without FI_RMA and FI_ATOMIC
-  std::unique_ptr<NamePort> port_;       // where others ask for our address; null: nowhere
-  std::unique_ptr<NameThread> answers_;  // answers for us, with FI_PROGRESS_AUTO
-  std::unique_ptr<WatchThread> turns_;   // tells peers keys while the program is elsewhere
-  std::unique_ptr<Asker> asker_;         // null: no name is being asked for
-  Clock::time_point port_look_at_{};     // when to look for requests again
-  Clock::duration patience_{};           // how long to wait for an answer
+  std::unique_ptr<KeyExchange> keys_;  // null: without FI_RMA and FI_ATOMIC
+  Names names_;
+  std::unique_ptr<WatchThread> turns_;  // tells peers keys while the program is elsewhere
   Clock::time_point enabled_at_{};
   std::size_t next_fault_ = 0;
   std::vector<PeerId> told_;  // by place: the peer that was reported last

@@ -49,7 +49,7 @@ Endpoint::~Endpoint() {
   // In a child of fork: the watched descriptors, and the threads that wait for messages, belong to
   // the parent.
   const bool is_owner = owner_ == ::getpid();
-  if (!is_owner && answers_) answers_->abandon();
+  if (!is_owner && names_.answers) names_.answers->abandon();
   if (!is_owner && turns_) turns_->abandon();
   turns_.reset();
   if (endpoint_ && is_owner) finish_sends();
@@ -65,30 +65,31 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::finish_sends() {
-  answers_.reset();
+  names_.answers.reset();
   watch(false);
   write_stats(domain_.config().stats, endpoint_id_, *endpoint_);
   keep_promises();
 }
 
 void Endpoint::close() {
-  if (mirror_) {
+  if (mirror_.endpoint) {
     // Disconnect the two first, since one thread can't answer for one of them while it closes the
     // other.
-    (void)mirror_->disconnect(mirror_to_us_);
-    (void)endpoint_->disconnect(us_to_mirror_);
+    (void)mirror_.endpoint->disconnect(mirror_.to_us);
+    (void)endpoint_->disconnect(mirror_.from_us);
   }
   endpoint_->close();
-  if (port_) {
-    log_info("UDP port " + to_text(port_->at()) + " answered " + std::to_string(port_->answered()) +
+  if (names_.port) {
+    log_info("UDP port " + to_text(names_.port->at()) + " answered " +
+             std::to_string(names_.port->answered()) +
              " requests for the endpoint's address, and dropped " +
-             std::to_string(port_->dropped()) + " other datagrams");
+             std::to_string(names_.port->dropped()) + " other datagrams");
   }
-  asker_.reset();
-  port_.reset();
+  names_.asker.reset();
+  names_.port.reset();
   keys_.reset();
   peers_.reset();
-  mirror_.reset();
+  mirror_.endpoint.reset();
   endpoint_.reset();
   engine_.reset();
 }
@@ -122,7 +123,7 @@ void Endpoint::keep_promises() {
 std::uint64_t Endpoint::promised_sends() {
   const Lock lock(mutex_);
   constexpr auto kIsPromised = [](const Operation& operation) { return operation.is_silent; };
-  return injects_.count_open(kIsPromised) + copied_.count_open(kIsPromised);
+  return pools_.injects.count_open(kIsPromised) + pools_.copied.count_open(kIsPromised);
 }
 
 int Endpoint::bind(struct fid* other, std::uint64_t flags) {
@@ -195,9 +196,9 @@ hawser::EngineConfig Endpoint::engine_config() const {
   }
   config.prefer("max_receive_messages", kUnexpectedMessages);
   config.prefer("unexpected_bytes", kUnexpectedBytes);
-  const std::uint64_t sends =
-      std::min<std::uint64_t>(send_count_ + injects_.size() + copied_.size(), kSubmitted);
-  const std::uint64_t operations = sends + receive_count_ + extras_.size();
+  const std::uint64_t sends = std::min<std::uint64_t>(
+      send_count_ + pools_.injects.size() + pools_.copied.size(), kSubmitted);
+  const std::uint64_t operations = sends + receive_count_ + pools_.extras.size();
   config.prefer("max_operations", within("max_operations", operations));
   // A user who raises max_operations means receives and sends each: neither may take the other's
   // room.
@@ -217,10 +218,10 @@ hawser::EngineConfig Endpoint::engine_config() const {
 
 // Gives sends and receives a share each. Neither then takes the other's room, whichever kind waits.
 void Endpoint::share_operations(std::uint64_t operations) {
-  const std::uint64_t others = receive_count_ + extras_.size();
+  const std::uint64_t others = receive_count_ + pools_.extras.size();
   const bool is_enough = operations > others;
-  most_posted_ = is_enough ? receive_count_ : operations / 2;
-  most_submitted_ = is_enough ? operations - others : operations / 4;
+  shares_.most_posted = is_enough ? receive_count_ : operations / 2;
+  shares_.most_submitted = is_enough ? operations - others : operations / 4;
 }
 
 void Endpoint::start() {
@@ -230,7 +231,7 @@ void Endpoint::start() {
   for (WaitingSends* waiting : {&waiting_sends_, &waiting_one_sided_, &behind_fence_}) {
     *waiting = WaitingSends(limits.max_peers);
   }
-  under_way_.assign(limits.max_peers, 0);
+  shares_.under_way.assign(limits.max_peers, 0);
   told_.assign(limits.max_peers, kAnyPeer);
   share_operations(limits.max_operations);
   engine_ = std::make_unique<hawser::Engine>(engine);
@@ -243,9 +244,9 @@ void Endpoint::start() {
   }
   endpoint_id_ = endpoint_id_of(endpoint_->address());
   peers_ = std::make_unique<Peers>(*endpoint_, *addresses_);
-  patience_ = std::chrono::milliseconds(limits.peer_timeout_ms);
+  names_.patience = std::chrono::milliseconds(limits.peer_timeout_ms);
   if (has_one_sided()) {
-    keys_ = std::make_unique<KeyExchange>(*endpoint_, domain_.regions(), patience_);
+    keys_ = std::make_unique<KeyExchange>(*endpoint_, domain_.regions(), names_.patience);
   }
   open_port();
   enabled_at_ = Clock::now();
@@ -257,8 +258,8 @@ void Endpoint::start() {
 
 void Endpoint::abandon_start() {
   turns_.reset();
-  answers_.reset();
-  port_.reset();
+  names_.answers.reset();
+  names_.port.reset();
   keys_.reset();
   peers_.reset();
   endpoint_.reset();
@@ -302,9 +303,10 @@ void Endpoint::watch(bool on) {
     if (!sink.is_waitable()) return;
     // Once an endpoint's descriptor has been asked for, each of its turns sets a timer.
     const std::array<int, 4> descriptors{
-        endpoint_->fd(), mirror_ ? mirror_->fd() : -1,
-        port_ && !answers_ ? port_->fd() : -1,  // a thread of its own watches the port
-        asker_ ? asker_->fd() : -1};
+        endpoint_->fd(), mirror_.endpoint ? mirror_.endpoint->fd() : -1,
+        names_.port && !names_.answers ? names_.port->fd()
+                                       : -1,  // a thread of its own watches the port
+        names_.asker ? names_.asker->fd() : -1};
     for (const int descriptor : descriptors) {
       if (descriptor < 0) continue;
       if (on) {

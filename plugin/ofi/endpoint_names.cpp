@@ -26,15 +26,15 @@ constexpr std::chrono::microseconds kBetweenLooks{200};
 void Endpoint::open_port() {
   const bool is_of_sockets = is_socket_format(format_);
   if (source_.at.port == 0 && !is_of_sockets) return;
-  port_ = std::make_unique<NamePort>(source_.at, is_of_sockets);
+  names_.port = std::make_unique<NamePort>(source_.at, is_of_sockets);
   // With engine threads, messages progress without calls of the program. Requests must, too.
-  if (domain_.threads() > 0) answers_ = std::make_unique<NameThread>(*port_, address_);
+  if (domain_.threads() > 0) names_.answers = std::make_unique<NameThread>(*names_.port, address_);
 }
 
 // The name of a port that takes requests at any address uses the address of the first NIC that has
 // one. An RDMA port has no such address: then any address of the host serves.
 PortName Endpoint::port_name() const {
-  PortName name = port_->at();
+  PortName name = names_.port->at();
   if (!name.is_any()) return name;
   const auto use = [&](const std::string& nic) {
     const std::optional<PortName> found = of_nic(nic);
@@ -62,13 +62,13 @@ ssize_t Endpoint::ask_locked(fi_addr_t address) {
   const std::optional<PortName> name = addresses_->name_of(address);
   if (!name) return -FI_EINVAL;
   try {
-    if (!asker_) {
-      asker_ = std::make_unique<Asker>(patience_);
+    if (!names_.asker) {
+      names_.asker = std::make_unique<Asker>(names_.patience);
       for_each_sink([&](EventSink& sink) {
-        if (sink.is_waitable()) sink.watch(asker_->fd());
+        if (sink.is_waitable()) sink.watch(names_.asker->fd());
       });
     }
-    asker_->ask(address, *name, Clock::now());
+    names_.asker->ask(address, *name, Clock::now());
     return 0;
   } catch (const std::exception& error) {
     complain(error.what());
@@ -78,13 +78,13 @@ ssize_t Endpoint::ask_locked(fi_addr_t address) {
 
 void Endpoint::turn_names_locked() {
   const Clock::time_point now = Clock::now();
-  if (port_ && !answers_ && now >= port_look_at_) {
-    port_->answer(address_);
-    port_look_at_ = now + kBetweenLooks;
+  if (names_.port && !names_.answers && now >= names_.look_at) {
+    names_.port->answer(address_);
+    names_.look_at = now + kBetweenLooks;
   }
-  if (!asker_) return;
-  asker_->turn(now, [&](fi_addr_t address, const std::optional<AddressBytes>& bytes,
-                        OperationQueue waiting) {
+  if (!names_.asker) return;
+  names_.asker->turn(now, [&](fi_addr_t address, const std::optional<AddressBytes>& bytes,
+                              OperationQueue waiting) {
     if (bytes) {
       addresses_->set_answer(address, *bytes);
       resume_asked_locked(address, waiting);
@@ -93,23 +93,23 @@ void Endpoint::turn_names_locked() {
     if (!waiting.empty()) complain(describe_silence(address));
     fail_asked_locked(waiting, FI_EHOSTUNREACH, Status::peer_unreachable);
   });
-  if (asker_->is_empty()) drop_asker_locked();
+  if (names_.asker->is_empty()) drop_asker_locked();
 }
 
 // Stops watching the descriptor first, so that a late answer doesn't make a descriptor readable
 // that nobody reads.
 void Endpoint::drop_asker_locked() {
   for_each_sink([&](EventSink& sink) {
-    if (sink.is_waitable()) sink.forget(asker_->fd());
+    if (sink.is_waitable()) sink.forget(names_.asker->fd());
   });
-  asker_.reset();
+  names_.asker.reset();
 }
 
 // Another endpoint of the AV may have received the answer first.
 void Endpoint::settle_locked(fi_addr_t address) {
   AddressBytes bytes;
-  if (!asker_->is_asking(address) || !addresses_->find(address, bytes)) return;
-  resume_asked_locked(address, asker_->stop(address));
+  if (!names_.asker->is_asking(address) || !addresses_->find(address, bytes)) return;
+  resume_asked_locked(address, names_.asker->stop(address));
 }
 
 void Endpoint::resume_asked_locked(fi_addr_t address, OperationQueue waiting) {
@@ -122,7 +122,7 @@ void Endpoint::resume_asked_locked(fi_addr_t address, OperationQueue waiting) {
   }
   while (!waiting.empty()) {
     Operation& operation = *waiting.pop();
-    const bool is_by_mirror = mirror_ && route.from == mirror_.get();
+    const bool is_by_mirror = mirror_.is(route.from);
     if (operation.is_send) {
       operation.peer = route.peer;
       operation.is_by_mirror = is_by_mirror;
@@ -134,7 +134,7 @@ void Endpoint::resume_asked_locked(fi_addr_t address, OperationQueue waiting) {
       }
       continue;
     }
-    operation.peer = is_by_mirror ? us_to_mirror_ : route.peer;
+    operation.peer = is_by_mirror ? mirror_.from_us : route.peer;
     const ssize_t answer = place_receive_locked(operation);
     if (answer != 0) fail_locked(operation, static_cast<int>(-answer), operation.status);
   }
@@ -151,7 +151,7 @@ void Endpoint::fail_asked_locked(OperationQueue waiting, int error, Status statu
 }
 
 bool Endpoint::cancel_asked_locked(void* op_context) {
-  Operation* const operation = asker_ ? asker_->take(op_context) : nullptr;
+  Operation* const operation = names_.asker ? names_.asker->take(op_context) : nullptr;
   if (operation == nullptr) return false;
   OperationQueue one;
   one.push(*operation);
@@ -161,12 +161,13 @@ bool Endpoint::cancel_asked_locked(void* op_context) {
 
 bool Endpoint::has_waiting_sends() const {
   return !waiting_sends_.empty() || !waiting_one_sided_.empty() || !behind_fence_.empty() ||
-         (asker_ && asker_->has_sends());
+         (names_.asker && names_.asker->has_sends());
 }
 
 std::string Endpoint::describe_silence(fi_addr_t address) {
   const std::optional<PortName> name = addresses_->name_of(address);
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count();
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::milliseconds>(names_.patience).count();
   std::string text(to_string(Status::peer_unreachable));
   if (!name) return text;
   return text + ": no endpoint answered at UDP port " + to_text(*name) + " (fi_addr " +

@@ -29,7 +29,7 @@ void Endpoint::progress() {
 // them between two looks.
 bool Endpoint::must_be_turned() {
   const Lock lock(mutex_);
-  if (is_look_due_) return true;
+  if (waiting_receives_.is_look_due) return true;
   return domain_.threads() > 0 &&
          (is_any_receive_waiting() || !waiting_sends_.empty() || !waiting_one_sided_.empty() ||
           !behind_fence_.empty() || (keys_ && keys_->is_stuck()));
@@ -38,7 +38,7 @@ bool Endpoint::must_be_turned() {
 // Runs a turn. Returns true if a message has arrived whose sender waits.
 bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
   // Each completion may be a notice, which needs an entry.
-  if (keys_ && !notices_.reserve(batch_.size())) return false;
+  if (keys_ && !pools_.notices.reserve(batch_.size())) return false;
   const std::size_t count = endpoint.poll(batch_);
   bool waits = false;
   for (const Completion& completion : std::span(batch_).first(count)) {
@@ -58,7 +58,7 @@ bool Endpoint::turn_locked(hawser::Endpoint& endpoint) {
 }
 
 void Endpoint::progress_locked() {
-  if (port_ || asker_) turn_names_locked();
+  if (names_.port || names_.asker) turn_names_locked();
   const std::vector<PlannedFault>& plan = domain_.config().fault_plan;
   if (next_fault_ < plan.size() && Clock::now() - enabled_at_ >= plan[next_fault_].at) {
     const PlannedFault& fault = plan[next_fault_++];
@@ -69,14 +69,14 @@ void Endpoint::progress_locked() {
   // wait for that status, while our program may compute for long before its next call. Run one more
   // turn now.
   const bool is_owed = turn_locked(*endpoint_);
-  if (mirror_) (void)turn_locked(*mirror_);
+  if (mirror_.endpoint) (void)turn_locked(*mirror_.endpoint);
   if (!waiting_sends_.empty()) resume_sends_locked();
   if (keys_) keys_->advance();
   if (!waiting_one_sided_.empty()) resume_one_sided_locked();
   if (!behind_fence_.empty()) release_fences_locked();
   if (is_owed && domain_.threads() == 0) {
     (void)turn_locked(*endpoint_);
-    if (mirror_) (void)turn_locked(*mirror_);  // it may have been the sender
+    if (mirror_.endpoint) (void)turn_locked(*mirror_.endpoint);  // it may have been the sender
   }
   advance_waiting_locked();
   if (peers_) peers_->tend();
@@ -93,8 +93,8 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
   }
   if (operation.is_send) {
     if (completion.status == Status::ok && !operation.is_by_mirror) peers_->met(operation.peer);
-    --submitted_;
-    --under_way_[peer_place(name_of_locked(operation))];
+    --shares_.submitted;
+    --shares_.under_way[peer_place(name_of_locked(operation))];
     if (is_end_of_session(completion.status))
       fail_waiting_locked(name_of_locked(operation), completion.status);
     // The receiver's buffer was too short, which only the receiver needs to know.
@@ -102,7 +102,7 @@ void Endpoint::finish_locked(Operation& operation, const Completion& completion)
     operation.length = completion.bytes;
     return end_locked(operation);
   }
-  if (std::exchange(operation.is_posted, false)) --posted_;
+  if (std::exchange(operation.is_posted, false)) --shares_.posted;
   if (operation.is_discard) {
     if (completion.status == Status::truncated) operation.error = 0;
     return end_locked(operation);
@@ -211,7 +211,7 @@ void Endpoint::tell_locked(Status status, PeerId name) {
         "FI_HAWSER_MAX_RECEIVE_MESSAGES");
   }
   const std::uint32_t place = peer_place(name);
-  if (!is_end_of_session(status) || place >= told_.size() || name == us_to_mirror_) return;
+  if (!is_end_of_session(status) || place >= told_.size() || name == mirror_.from_us) return;
   if (std::exchange(told_[place], name) == name) return;
   complain(describe_locked(status, name));
 }

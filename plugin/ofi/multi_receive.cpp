@@ -42,13 +42,13 @@ Status Endpoint::claim_for_locked(Operation& buffer, Envelope& envelope, Message
 // Receives one more message into the buffer. `nothing` also means that a message can't be received
 // now. The caller removes a buffer that is used up from its queue.
 Endpoint::Filled Endpoint::fill_once_locked(Operation& buffer, const OperationQueue& older) {
-  Operation* const child = extras_.take(*this);
+  Operation* const child = pools_.extras.take(*this);
   if (child == nullptr) return Filled::nothing;
   Envelope envelope;
   MessageId message = kNoMessage;
   const Status status = claim_for_locked(buffer, envelope, message);
   if (status != Status::ok) {
-    extras_.give(*child);
+    pools_.extras.give(*child);
     if (status == Status::again) return Filled::nothing;
     // The peer is gone, and all its messages are received.
     fail_buffer_locked(buffer, status);
@@ -56,13 +56,13 @@ Endpoint::Filled Endpoint::fill_once_locked(Operation& buffer, const OperationQu
   }
   if (is_matched(older, envelope)) {
     (void)endpoint_->put_back(message);
-    extras_.give(*child);
+    pools_.extras.give(*child);
     return Filled::nothing;
   }
   const std::uint64_t room = buffer.length - buffer.filled;
   if (envelope.bytes > room && buffer.filled > 0) {
     (void)endpoint_->put_back(message);
-    extras_.give(*child);
+    pools_.extras.give(*child);
     retire_locked(buffer);
     return Filled::used_up;
   }
@@ -75,7 +75,7 @@ Endpoint::Filled Endpoint::fill_once_locked(Operation& buffer, const OperationQu
       .data = child->buffer, .bytes = room, .user_data = reinterpret_cast<std::uintptr_t>(child)};
   if (endpoint_->receive_claimed(message, request, child->id) != Status::ok) {
     (void)endpoint_->put_back(message);
-    extras_.give(*child);
+    pools_.extras.give(*child);
     return Filled::nothing;
   }
   ++buffer.children;

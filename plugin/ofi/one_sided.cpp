@@ -9,8 +9,8 @@
 // A fenced operation (FI_FENCE) waits until no other of its peer is under way or waits, sends
 // included. All that is posted to the peer meanwhile queues up behind it.
 //
-// Invariant: `under_way_` counts what Hawser has, by the peer's place, and `submitted_` counts it
-// for all peers.
+// Invariant: `shares_.under_way` counts what Hawser has, by the peer's place, and
+// `shares_.submitted` counts it for all peers.
 #include "plugin/ofi/one_sided.hpp"
 
 #include <rdma/fi_errno.h>
@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kOperations = "operations (tx_attr->size; FI_HAWSER_MAX_OPERATIONS)";
 
 std::uint64_t entry_flags(const OneSidedCall& call) {
-  if (call.act == Act::atomic) return FI_ATOMIC | (call.fetches ? FI_READ : FI_WRITE);
+  if (call.act == Act::atomic) return FI_ATOMIC | (call.word.fetches ? FI_READ : FI_WRITE);
   return FI_RMA | (call.act == Act::read ? FI_READ : FI_WRITE);
 }
 
@@ -40,9 +40,7 @@ bool is_refusal(Status status) {
 void fill(Operation& operation, const OneSidedCall& call, const OneSidedPart& part) {
   operation.is_send = true;
   operation.act = call.act;
-  operation.word_operation = call.word_operation;
-  operation.width = call.width;
-  operation.fetches = call.fetches;
+  operation.word = call.word;
   operation.address = call.to;
   operation.buffer = part.local;
   operation.length = part.bytes;
@@ -64,7 +62,7 @@ ssize_t Endpoint::start(const OneSidedCall& call) {
       FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
   const bool injects = (call.flags & FI_INJECT) != 0;
   const std::uint64_t others = (call.act == Act::write ? FI_REMOTE_CQ_DATA : 0) |
-                               (call.act == Act::read || call.fetches ? 0 : FI_INJECT);
+                               (call.act == Act::read || call.word.fetches ? 0 : FI_INJECT);
   if ((call.flags & ~(kLevels | FI_MORE | FI_FENCE | others)) != 0) return -FI_EINVAL;
   std::uint64_t bytes = 0;
   for (const OneSidedPart& part : call.parts) {
@@ -79,7 +77,7 @@ ssize_t Endpoint::start(const OneSidedCall& call) {
   Operation* const operation = new_one_sided_locked(call, route);
   if (operation == nullptr) return no_room_locked(injects ? "injected messages" : kOperations);
   if (route.is_asked()) {
-    asker_->push(call.to, *operation, Clock::now());
+    names_.asker->push(call.to, *operation, Clock::now());
     return 0;
   }
   const PeerId name = name_of_locked(*operation);
@@ -105,13 +103,13 @@ ssize_t Endpoint::start(const OneSidedCall& call) {
 Operation* Endpoint::new_one_sided_locked(const OneSidedCall& call, const Route& route) {
   const bool injects = (call.flags & FI_INJECT) != 0;
   const std::size_t parts = call.parts.size() > 1 ? call.parts.size() : 0;
-  if (parts > 0 && !extras_.reserve(parts)) return nullptr;
-  Operation* const operation = (injects ? injects_ : sends_).take(*this);
+  if (parts > 0 && !pools_.extras.reserve(parts)) return nullptr;
+  Operation* const operation = (injects ? pools_.injects : pools_.sends).take(*this);
   if (operation == nullptr) return nullptr;
   fill(*operation, call, call.parts.front());
   operation->context = call.op_context;
   operation->peer = route.peer;
-  operation->is_by_mirror = mirror_ && route.from == mirror_.get();
+  operation->is_by_mirror = mirror_.is(route.from);
   operation->flags = entry_flags(call);
   operation->is_silent = call.is_silent;
   operation->writes_entry = !call.is_silent && sending_.writes(call.flags);
@@ -127,7 +125,7 @@ Operation* Endpoint::new_one_sided_locked(const OneSidedCall& call, const Route&
   std::uint64_t before = call.act == Act::write ? operation->filled : 0;
   if (parts > 0) operation->length = 0;
   for (std::size_t i = parts; i-- > 0;) {
-    Operation* const part = extras_.take(*this);
+    Operation* const part = pools_.extras.take(*this);
     fill(*part, call, call.parts[i]);
     part->parent = operation;
     part->is_silent = true;
@@ -147,7 +145,7 @@ Operation* Endpoint::new_one_sided_locked(const OneSidedCall& call, const Route&
 
 // Copies the bytes of all parts to the place that belongs to `operation`.
 void Endpoint::copy_parts_locked(Operation& operation, const OneSidedCall& call) {
-  std::byte* const place = copies_.get() + injects_.index_of(operation) * kInjectBytes;
+  std::byte* const place = pools_.copies.get() + pools_.injects.index_of(operation) * kInjectBytes;
   for (const OneSidedPart& part : call.parts) {
     if (part.bytes > 0) std::memcpy(place + operation.filled, part.local, part.bytes);
     operation.filled += part.bytes;
@@ -192,7 +190,7 @@ Status Endpoint::begin_part_locked(Operation& operation, bool flush) {
   if (status == Status::again) {
     waiting_one_sided_.push(name_of_locked(operation), operation);
   } else if (status == Status::ok && flush && domain_.config().flush) {
-    (operation.is_by_mirror ? mirror_ : endpoint_)->flush();
+    (operation.is_by_mirror ? mirror_.endpoint : endpoint_)->flush();
   }
   return status;
 }
@@ -205,7 +203,7 @@ bool Endpoint::ask_again_locked(Operation& operation) {
 }
 
 Status Endpoint::submit_one_sided_locked(Operation& operation) {
-  if (submitted_ >= most_submitted_) return Status::again;
+  if (shares_.submitted >= shares_.most_submitted) return Status::again;
   KeyAnswer region;
   const Status found = operation.is_by_mirror
                            ? keys_->find_own(operation.ignore, region)
@@ -223,15 +221,15 @@ Status Endpoint::submit_one_sided_locked(Operation& operation) {
   const Status status = post_one_sided_locked(operation, region.key, offset);
   if (is_refusal(status) && ask_again_locked(operation)) return Status::again;
   if (status == Status::ok) {
-    ++submitted_;
-    ++under_way_[peer_place(name_of_locked(operation))];
+    ++shares_.submitted;
+    ++shares_.under_way[peer_place(name_of_locked(operation))];
   }
   return status;
 }
 
 Status Endpoint::post_one_sided_locked(Operation& operation, const RegionKey& key,
                                        std::uint64_t offset) {
-  hawser::Endpoint& from = operation.is_by_mirror ? *mirror_ : *endpoint_;
+  hawser::Endpoint& from = operation.is_by_mirror ? *mirror_.endpoint : *endpoint_;
   const auto user_data = reinterpret_cast<std::uintptr_t>(&operation);
   switch (operation.act) {
     case Act::write:
@@ -261,11 +259,11 @@ Status Endpoint::post_one_sided_locked(Operation& operation, const RegionKey& ke
                           .channel = kOneSidedChannel,
                           .key = key,
                           .offset = offset,
-                          .word = {.operation = operation.word_operation,
-                                   .width = operation.width,
+                          .word = {.operation = operation.word.operation,
+                                   .width = operation.word.width,
                                    .operand = operation.data,
                                    .compare = operation.overflow},
-                          .fetches = operation.fetches,
+                          .fetches = operation.word.fetches,
                           .user_data = user_data,
                           .owner = ChannelOwner::adapter},
                          operation.id);
@@ -275,16 +273,16 @@ Status Endpoint::post_one_sided_locked(Operation& operation, const RegionKey& ke
 void Endpoint::finish_one_sided_locked(Operation& operation, const Completion& completion) {
   const PeerId name = name_of_locked(operation);
   operation.id = kNoOperation;
-  --submitted_;
-  --under_way_[peer_place(name)];
+  --shares_.submitted;
+  --shares_.under_way[peer_place(name)];
   if (is_refusal(completion.status) && ask_again_locked(operation)) {
     waiting_one_sided_.push(name, operation);
     return;
   }
   if (completion.status == Status::ok) {
     if (!operation.is_by_mirror) peers_->met(operation.peer);
-    if (operation.fetches) {
-      std::memcpy(operation.buffer, &completion.immediate, operation.width);
+    if (operation.word.fetches) {
+      std::memcpy(operation.buffer, &completion.immediate, operation.word.width);
     }
   }
   tell_locked(completion.status, name);
@@ -301,7 +299,7 @@ void Endpoint::end_part_locked(Operation& operation, Status status) {
     told.error = error_of(status);
   }
   if (parent == nullptr) return end_one_sided_locked(operation);
-  extras_.give(operation);
+  pools_.extras.give(operation);
   --parent->children;
   settle_parent_locked(*parent);
 }
@@ -316,7 +314,7 @@ void Endpoint::settle_parent_locked(Operation& parent) {
       waiting_one_sided_.push(name_of_locked(*last), *last);
       return;
     }
-    extras_.give(*last);
+    pools_.extras.give(*last);
     --parent.children;
   }
   if (parent.children == 0) end_one_sided_locked(parent);
@@ -333,7 +331,7 @@ void Endpoint::end_one_sided_locked(Operation& operation) {
 void Endpoint::fail_one_sided_locked(Operation& operation, int error, Status status) {
   while (operation.parts != nullptr) {
     Operation* const part = std::exchange(operation.parts, operation.parts->next);
-    extras_.give(*part);
+    pools_.extras.give(*part);
   }
   if (operation.parent == nullptr) operation.error = error;
   if (operation.parent == nullptr) operation.status = status;
@@ -350,7 +348,7 @@ void Endpoint::resume_one_sided_locked() {
   keys_->forget_refusals();
   if (!any || !domain_.config().flush) return;
   endpoint_->flush();
-  if (mirror_) mirror_->flush();
+  if (mirror_.endpoint) mirror_.endpoint->flush();
 }
 
 // Queues an operation whose peer was not known when it was posted, or that a fence held up.
@@ -365,7 +363,7 @@ void Endpoint::queue_locked(Operation& operation) {
 
 // True if nothing to the peer is under way or waits, apart from what waits behind a fence.
 bool Endpoint::is_idle_locked(PeerId name) const {
-  return under_way_[peer_place(name)] == 0 && !waiting_sends_.waits(name) &&
+  return shares_.under_way[peer_place(name)] == 0 && !waiting_sends_.waits(name) &&
          !waiting_one_sided_.waits(name);
 }
 
@@ -383,7 +381,7 @@ void Endpoint::release_fences_locked() {
 void Endpoint::notice_locked(const Completion& completion) {
   if (completion.status != Status::ok) tell_locked(completion.status, completion.peer);
   if ((completion.immediate & kHasData) == 0) return;
-  Operation* const entry = notices_.take(*this);
+  Operation* const entry = pools_.notices.take(*this);
   if (entry == nullptr) return;  // turn_locked made sure that there is one
   entry->flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
   entry->length = completion.bytes;

@@ -33,9 +33,7 @@ struct OneSidedPart {
 
 struct OneSidedCall {
   Act act = Act::write;
-  AtomicOperation word_operation = AtomicOperation::load;
-  std::uint8_t width = 0;
-  bool fetches = false;
+  Word word{};                            // of an atomic
   std::span<const OneSidedPart> parts{};  // at least one
   fi_addr_t to = FI_ADDR_UNSPEC;
   std::uint64_t flags = 0;
@@ -44,13 +42,8 @@ struct OneSidedCall {
   bool is_silent = false;  // fi_inject_write, fi_inject_atomic: no entry, no context
 };
 
-// The word operation behind an atomic call.
-struct Word {
-  AtomicOperation operation = AtomicOperation::load;
-  std::uint8_t width = 0;
-};
 enum class AtomicForm : std::uint8_t { base, fetch, compare };
-// Nothing: Hawser has no such operation.
+// What an atomic call does. Nothing: Hawser has no such operation.
 [[nodiscard]] std::optional<Word> word_of(fi_datatype type, fi_op op, AtomicForm form);
 // fi_query_atomic.
 int query_atomic(fid_domain* domain, fi_datatype type, fi_op op, fi_atomic_attr* attr,

@@ -31,6 +31,13 @@ class OperationPool;
 // The kind of an operation: a message, or one of those on a peer's memory.
 enum class Act : std::uint8_t { message, write, read, atomic };
 
+// What an atomic does to a word of a peer's memory.
+struct Word {
+  AtomicOperation operation = AtomicOperation::load;
+  std::uint8_t width = 0;  // in bytes
+  bool fetches = false;    // the word as it was before goes to the operation's buffer
+};
+
 struct Operation {
   Operation* next = nullptr;  // in a completion queue, the queue of waiting receives, or a pool
   OperationPool* pool = nullptr;
@@ -72,9 +79,7 @@ struct Operation {
   // The rest of a one-sided operation. One that Hawser can't do at once has parts, whose parent it
   // is.
   Act act = Act::message;
-  AtomicOperation word_operation = AtomicOperation::load;
-  std::uint8_t width = 0;       // of the word, in bytes
-  bool fetches = false;         // the word as it was before goes to `buffer`
+  Word word{};                  // of an atomic
   bool notifies = false;        // the target gets an entry
   bool is_asked_again = false;  // refused once; the region's owner was asked for the key again
   bool is_fenced = false;       // also of a send: waits for all before it to its peer

@@ -41,17 +41,17 @@ ssize_t Endpoint::receive_locked(const ReceiveCall& call) {
   Operation* const operation = new_receive_locked(call, route.peer);
   if (operation == nullptr) return no_room_locked(kReceives);
   if (route.is_asked()) {
-    asker_->push(call.from, *operation, Clock::now());
+    names_.asker->push(call.from, *operation, Clock::now());
     return 0;
   }
   const ssize_t answer = place_receive_locked(*operation);
-  if (answer != 0) receives_.give(*operation);
+  if (answer != 0) pools_.receives.give(*operation);
   return answer;
 }
 
 ssize_t Endpoint::place_receive_locked(Operation& operation) {
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
-  OperationQueue& queue = is_tagged ? waiting_tagged_ : waiting_untagged_;
+  OperationQueue& queue = is_tagged ? waiting_receives_.tagged : waiting_receives_.untagged;
   if (operation.is_multi || !queue.empty()) {
     queue.push(operation);
     advance_locked(queue);
@@ -64,7 +64,7 @@ ssize_t Endpoint::place_receive_locked(Operation& operation) {
 }
 
 Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
-  Operation* const operation = receives_.take(*this);
+  Operation* const operation = pools_.receives.take(*this);
   if (operation == nullptr) return nullptr;
   operation->context = call.op_context;
   operation->peer = peer;
@@ -81,7 +81,7 @@ Operation* Endpoint::new_receive_locked(const ReceiveCall& call, PeerId peer) {
 }
 
 ssize_t Endpoint::post_locked(Operation& operation) {
-  if (posted_ >= most_posted_) return -FI_EAGAIN;
+  if (shares_.posted >= shares_.most_posted) return -FI_EAGAIN;
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
   const PiecesOf<ReceivePiece> pieces(operation);
   const auto receive = [&] {
@@ -102,7 +102,7 @@ ssize_t Endpoint::post_locked(Operation& operation) {
   }
   if (status != Status::ok) tell_locked(status, operation.peer);
   operation.is_posted = status == Status::ok;
-  posted_ += operation.is_posted ? 1 : 0;
+  shares_.posted += operation.is_posted ? 1 : 0;
   operation.status = status;
   return answer_of(status);
 }
@@ -123,7 +123,7 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
   if (claims && claims_.size() == claims_.capacity()) {
     return no_room_locked("claimed messages (FI_HAWSER_MAX_RECEIVE_MESSAGES)");
   }
-  Operation* const operation = extras_.take(*this);
+  Operation* const operation = pools_.extras.take(*this);
   if (operation == nullptr) return -FI_EAGAIN;
   operation->context = call.op_context;
   operation->flags = FI_RECV | FI_TAGGED;
@@ -139,7 +139,7 @@ ssize_t Endpoint::peek_locked(const ReceiveCall& call, Route route) {
                               .ignore = call.ignore,
                               .owner = ChannelOwner::adapter};
     Status status = Status::ok;
-    if (!claims || !waiting_tagged_.empty()) {
+    if (!claims || !waiting_receives_.tagged.empty()) {
       status = endpoint_->probe(wanted, envelope);
       if (status == Status::ok && is_awaited_locked(envelope)) status = Status::again;
     }
@@ -188,7 +188,7 @@ ssize_t Endpoint::receive_claimed_locked(const ReceiveCall& call) {
     answer = discard_locked(*operation, claim->message);
   } else {
     answer = answer_of(take_claimed_locked(claim->message, *operation));
-    if (answer != 0) receives_.give(*operation);
+    if (answer != 0) pools_.receives.give(*operation);
   }
   // -FI_EAGAIN leaves the claim. Any other failure means that Hawser no longer has the message.
   if (answer != -FI_EAGAIN) claims_.erase(claim);
@@ -211,12 +211,12 @@ ssize_t Endpoint::cancel(void* op_context) {
   const Lock lock(mutex_);
   if (!endpoint_) return -FI_EOPBADSTATE;
   if (cancel_waiting_locked(op_context)) return 0;
-  for (OperationPool* pool : {&receives_, &sends_, &injects_, &copied_}) {
+  for (OperationPool* pool : {&pools_.receives, &pools_.sends, &pools_.injects, &pools_.copied}) {
     const Operation* const found = pool->find_open([&](const Operation& operation) {
       if (operation.is_silent || operation.context != op_context || operation.id == kNoOperation) {
         return false;
       }
-      hawser::Endpoint& owner = operation.is_by_mirror ? *mirror_ : *endpoint_;
+      hawser::Endpoint& owner = operation.is_by_mirror ? *mirror_.endpoint : *endpoint_;
       // too_late is no error, because the operation then ends by itself.
       return owner.cancel(operation.id) != Status::unknown_operation;
     });

@@ -34,10 +34,10 @@ constexpr const char* kUnderWay =
 
 // Copies the bytes to the place that belongs to `operation`.
 std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& call) {
-  const std::size_t index = operation.pool == &injects_
-                                ? injects_.index_of(operation)
-                                : injects_.size() + copied_.index_of(operation);
-  std::byte* const place = copies_.get() + index * kInjectBytes;
+  const std::size_t index = operation.pool == &pools_.injects
+                                ? pools_.injects.index_of(operation)
+                                : pools_.injects.size() + pools_.copied.index_of(operation);
+  std::byte* const place = pools_.copies.get() + index * kInjectBytes;
   if (call.vectors.empty() && call.bytes > 0) std::memcpy(place, call.data, call.bytes);
   std::byte* end = place;
   for (const iovec& vector : call.vectors) {
@@ -49,7 +49,7 @@ std::byte* Endpoint::copy_locked(const Operation& operation, const SendCall& cal
 
 bool Endpoint::has_met_locked(const Route& route) const {
   if (route.is_asked()) return false;
-  return (mirror_ && route.from == mirror_.get()) || peers_->has_met(route.peer);
+  return mirror_.is(route.from) || peers_->has_met(route.peer);
 }
 
 ssize_t Endpoint::send(const SendCall& call) {
@@ -70,18 +70,19 @@ ssize_t Endpoint::send(const SendCall& call) {
   const bool may_be_early = (call.flags & kArrived) == 0 && !is_held &&
                             ((call.flags & FI_INJECT_COMPLETE) != 0 || has_met_locked(route));
   const bool early = writes && may_be_early && call.bytes <= kInjectBytes &&
-                     (injects ? injects_ : copied_).has_room();
-  Operation* const entry = early ? sends_.take(*this) : nullptr;
+                     (injects ? pools_.injects : pools_.copied).has_room();
+  Operation* const entry = early ? pools_.sends.take(*this) : nullptr;
   if (early && entry == nullptr) return no_room_locked(kSends);
   const bool copies = injects || early;
-  Operation* const operation = (injects ? injects_ : early ? copied_ : sends_).take(*this);
+  OperationPool& pool = injects ? pools_.injects : early ? pools_.copied : pools_.sends;
+  Operation* const operation = pool.take(*this);
   if (operation == nullptr) return no_room_locked(injects ? "injected messages (4096)" : kSends);
 
   operation->is_send = true;
   operation->context = call.op_context;
   operation->peer = route.peer;
   operation->address = call.to;
-  operation->is_by_mirror = mirror_ && route.from == mirror_.get();
+  operation->is_by_mirror = mirror_.is(route.from);
   operation->flags = FI_SEND | (call.channel == kTaggedChannel ? FI_TAGGED : FI_MSG);
   operation->tag = call.tag;
   operation->is_silent = call.is_silent;
@@ -95,7 +96,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   operation->is_fenced = (call.flags & FI_FENCE) != 0;
   ssize_t answer = 0;
   if (route.is_asked()) {
-    asker_->push(call.to, *operation, Clock::now());
+    names_.asker->push(call.to, *operation, Clock::now());
   } else if (is_held) {
     behind_fence_.push(name_of_locked(*operation), *operation);
     release_fences_locked();
@@ -106,7 +107,7 @@ ssize_t Endpoint::send(const SendCall& call) {
   if (answer == 0) {
     write_early_locked(*operation, *entry);
   } else {
-    sends_.give(*entry);
+    pools_.sends.give(*entry);
   }
   return answer;
 }
@@ -131,15 +132,15 @@ ssize_t Endpoint::begin_send_locked(Operation& operation, bool flush) {
   }
   // Flush now, so that messages are on their way while the program computes.
   if (flush && domain_.config().flush) {
-    (operation.is_by_mirror ? mirror_ : endpoint_)->flush();
+    (operation.is_by_mirror ? mirror_.endpoint : endpoint_)->flush();
   }
   return 0;
 }
 
 Status Endpoint::submit_locked(Operation& operation) {
-  if (submitted_ >= most_submitted_) return Status::again;
+  if (shares_.submitted >= shares_.most_submitted) return Status::again;
   const bool is_tagged = (operation.flags & FI_TAGGED) != 0;
-  hawser::Endpoint& from = operation.is_by_mirror ? *mirror_ : *endpoint_;
+  hawser::Endpoint& from = operation.is_by_mirror ? *mirror_.endpoint : *endpoint_;
   const PiecesOf<SendPiece> pieces(operation);
   const Status status =
       from.send({.peer = operation.peer,
@@ -155,8 +156,8 @@ Status Endpoint::submit_locked(Operation& operation) {
                 operation.id);
   if (status == Status::again || status == Status::unknown_peer) return status;
   if (status == Status::ok) {
-    ++submitted_;
-    ++under_way_[peer_place(name_of_locked(operation))];
+    ++shares_.submitted;
+    ++shares_.under_way[peer_place(name_of_locked(operation))];
   }
   operation.buffer = nullptr;
   operation.length = operation.data = 0;
@@ -165,11 +166,11 @@ Status Endpoint::submit_locked(Operation& operation) {
 
 // The peer's name at our endpoint, also for a send by the mirror.
 PeerId Endpoint::name_of_locked(const Operation& operation) const {
-  return operation.is_by_mirror ? us_to_mirror_ : operation.peer;
+  return operation.is_by_mirror ? mirror_.from_us : operation.peer;
 }
 
 PeerId Endpoint::name_of_locked(const Route& route) const {
-  return mirror_ && route.from == mirror_.get() ? us_to_mirror_ : route.peer;
+  return mirror_.is(route.from) ? mirror_.from_us : route.peer;
 }
 
 void Endpoint::resume_sends_locked() {
@@ -185,7 +186,7 @@ void Endpoint::resume_sends_locked() {
   }
   if (!domain_.config().flush) return;
   endpoint_->flush();
-  if (mirror_) mirror_->flush();
+  if (mirror_.endpoint) mirror_.endpoint->flush();
 }
 
 // Cancels a send or one-sided operation that waits here.

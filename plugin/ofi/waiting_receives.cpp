@@ -46,26 +46,29 @@ bool is_matched(const OperationQueue& receives, const Envelope& envelope) {
 }
 
 bool Endpoint::is_any_receive_waiting() const {
-  return !waiting_tagged_.empty() || !waiting_untagged_.empty();
+  return !waiting_receives_.tagged.empty() || !waiting_receives_.untagged.empty();
 }
 
 bool Endpoint::is_awaited_locked(const Envelope& envelope) const {
-  return is_matched(waiting_tagged_, envelope);
+  return is_matched(waiting_receives_.tagged, envelope);
 }
 
 void Endpoint::advance_waiting_locked() {
-  is_look_due_ = false;
+  waiting_receives_.is_look_due = false;
   if (!is_any_receive_waiting()) return;
-  for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) advance_locked(*queue);
-  if (!gains_by_look(waiting_tagged_) && !gains_by_look(waiting_untagged_)) return;
+  for (OperationQueue* queue : {&waiting_receives_.tagged, &waiting_receives_.untagged})
+    advance_locked(*queue);
+  if (!gains_by_look(waiting_receives_.tagged) && !gains_by_look(waiting_receives_.untagged))
+    return;
   const Clock::time_point begin = Clock::now();
-  is_look_due_ = begin < look_at_;
-  if (is_look_due_) return;
-  for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) {
+  waiting_receives_.is_look_due = begin < waiting_receives_.look_at;
+  if (waiting_receives_.is_look_due) return;
+  for (OperationQueue* queue : {&waiting_receives_.tagged, &waiting_receives_.untagged}) {
     look_into_store_locked(*queue);
   }
   const Clock::time_point end = Clock::now();
-  look_at_ = end + std::max<Clock::duration>(kLeastBetweenLooks, (end - begin) * kPartOfTime);
+  waiting_receives_.look_at =
+      end + std::max<Clock::duration>(kLeastBetweenLooks, (end - begin) * kPartOfTime);
 }
 
 void Endpoint::look_into_store_locked(OperationQueue& queue) {
@@ -122,7 +125,7 @@ QueueStep Endpoint::advance_one_locked(Operation& receive, const OperationQueue&
 // Cancels a buffer or a receive that has not been posted to Hawser.
 bool Endpoint::cancel_waiting_locked(void* op_context) {
   Operation* found = nullptr;
-  for (OperationQueue* queue : {&waiting_tagged_, &waiting_untagged_}) {
+  for (OperationQueue* queue : {&waiting_receives_.tagged, &waiting_receives_.untagged}) {
     queue->remove_if([&](Operation& operation) {
       if (found != nullptr || operation.context != op_context) return false;
       found = &operation;

@@ -121,11 +121,11 @@ Status Endpoint::peer_stats(Time now, PeerId id, PeerStats& stats) const {
     out.srtt_ns = static_cast<std::uint64_t>(path.response.smoothed().ns);
     out.rttvar_ns = static_cast<std::uint64_t>(path.response.variance().ns);
     out.min_fabric_delay_ns = static_cast<std::uint64_t>(path.window.fabric_floor().ns);
-    out.delivered_bytes = path.delivered_bytes;
+    out.delivered_bytes = path.traffic.delivered_bytes;
     out.window_bytes = path.window.bytes();
     out.bytes_in_flight = path.bytes_in_flight;
-    out.packets_sent = path.packets_sent;
-    out.packets_lost = path.packets_lost;
+    out.packets_sent = path.traffic.packets_sent;
+    out.packets_lost = path.traffic.packets_lost;
     stats.paths.push_back(out);
   });
   return Status::ok;

@@ -213,7 +213,7 @@ void Transmitter::commit_fragment(Peer& peer, Path& path, const Pick& pick,
   nic.give(turn_.now(), bytes);
   SentPacket& record = paths_.push(path, packet);
   outgoing_.picked_left(pick, packet, record);
-  path.balance_bytes += bytes;
+  path.traffic.balance_bytes += bytes;
   ++turn_.counters.data_packets_sent;
   if (pick.again) {
     ++turn_.counters.fragments_retransmitted;

@@ -44,13 +44,13 @@ std::size_t fragment_length(const IncomingMessage& message, std::uint32_t fragme
 // Copies what has room into the one buffer of a receive.
 inline void copy_in(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                     std::size_t count) {
-  if (begin >= message.buffer_bytes) return;
+  if (begin >= message.place.bytes) return;
   const auto room =
-      static_cast<std::size_t>(std::min<std::uint64_t>(count, message.buffer_bytes - begin));
-  if (room > 0) std::memcpy(message.buffer + begin, bytes, room);
+      static_cast<std::size_t>(std::min<std::uint64_t>(count, message.place.bytes - begin));
+  if (room > 0) std::memcpy(message.place.buffer + begin, bytes, room);
   // Most likely the next fragment comes next; prefetch its place.
-  const std::byte* const next = message.buffer + begin + room;
-  prefetch(next, next + std::min<std::uint64_t>(room, message.buffer_bytes - begin - room));
+  const std::byte* const next = message.place.buffer + begin + room;
+  prefetch(next, next + std::min<std::uint64_t>(room, message.place.bytes - begin - room));
 }
 
 }  // namespace
@@ -344,19 +344,19 @@ void Incoming::take_fragment(Peer& peer, IncomingMessage& message, const wire::P
   message.moved = coarse(turn_.now());
   answered(peer, message, fragment);
   if (message.arrived.complete()) {
-    if (message.paced) count_granted(peer, message);
+    if (message.granting.paced) count_granted(peer, message);
     return arrived_whole(message);
   }
-  if (message.paced) grant_progress(peer, message);
+  if (message.granting.paced) grant_progress(peer, message);
   expect(peer, message, true);
 }
 
 void Incoming::place(IncomingMessage& message, std::uint64_t begin, const std::byte* bytes,
                      std::size_t count) {
   if (!message.scattered) return copy_in(message, begin, bytes, count);
-  if (begin >= message.buffer_bytes) return;
-  message.pieces->put(begin, {bytes, static_cast<std::size_t>(std::min<std::uint64_t>(
-                                         count, message.buffer_bytes - begin))});
+  if (begin >= message.place.bytes) return;
+  message.place.pieces->put(begin, {bytes, static_cast<std::size_t>(std::min<std::uint64_t>(
+                                               count, message.place.bytes - begin))});
 }
 
 // Every fragment is claimed and in its place.
@@ -365,7 +365,7 @@ void Incoming::arrived_whole(IncomingMessage& message) {
   if (message.half) --peer.receives.half_messages;
   message.half = false;
   timers_.remove(messages_.index_of(message));
-  message.expect_timer.stop();
+  message.expect.timer.stop();
   if (message.one_sided != OneSided::none) return long_is_whole(message);
   // Whether the sender awaits a status.
   const bool counts = peer.session.state == SessionState::ready && !message.outlives &&
@@ -375,7 +375,7 @@ void Incoming::arrived_whole(IncomingMessage& message) {
     outbox_.schedule_soon(peer);
     return;
   }
-  const bool whole = message.bytes <= message.buffer_bytes;
+  const bool whole = message.bytes <= message.place.bytes;
   const auto status = whole ? wire::MessageStatus::delivered : wire::MessageStatus::truncated;
   complete_receive(message, whole ? Status::ok : Status::truncated);
   ++turn_.counters.messages_received;

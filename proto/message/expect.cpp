@@ -2,7 +2,7 @@
 // Layer 2 of loss detection: the receiver knows which fragments must still come. It requests
 // exactly the missing ones when they don't.
 //
-// Timer of an incoming message: `expect_timer`, armed while fragments that may come are missing.
+// Timer of an incoming message: `expect.timer`, armed while fragments that may come are missing.
 // Its interval depends on the level: BULK (the gap rule covers it), TAIL (all was sent once, or
 // little is missing), GATE (its group waits for it). It doubles per fruitless expiry, and progress
 // resets it. The peer's patience scales it, and grows when a requested fragment turns out to have
@@ -84,26 +84,26 @@ Duration Incoming::detection_interval(const Peer& peer, const IncomingMessage& m
 }
 
 void Incoming::expect(const Peer& peer, IncomingMessage& message, bool progress) {
-  if (progress) message.backoff = 0;
+  if (progress) message.expect_backoff = 0;
   if (message.arrived.claimed() >= message.may_come || turn_.tunables.recovery_request == 0 ||
       (message.no_room && !message.matched)) {
-    message.expect_timer.stop();
+    message.expect.timer.stop();
     return;
   }
   // Much is missing, and the next fragment of a burst would only show the same.
-  if (message.expect_turn == turn_.number() && message.expect_timer.is_armed() &&
+  if (message.expect.turn == turn_.number() && message.expect.timer.is_armed() &&
       level_of(message) == DetectionLevel::bulk) {
     return;
   }
-  message.expect_turn = message.backoff == 0 ? turn_.number() : 0;
+  message.expect.turn = message.expect_backoff == 0 ? turn_.number() : 0;
   const Duration interval = detection_interval(peer, message) * peer.receives.patience_eighths / 8;
   const Duration longest = std::max(milliseconds(turn_.tunables.peer_timeout_ms) / 8, interval);
-  message.expect_timer.arm(turn_.now() +
-                           std::min(interval * (std::int64_t{1} << message.backoff), longest));
+  message.expect.timer.arm(
+      turn_.now() + std::min(interval * (std::int64_t{1} << message.expect_backoff), longest));
   // The heap holds a lower bound: it moves only forward in time, when it fires.
   const std::uint32_t index = messages_.index_of(message);
-  if (message.expect_timer.at() < timers_.deadline_of(index)) {
-    timers_.update(index, message.expect_timer.at());
+  if (message.expect.timer.at() < timers_.deadline_of(index)) {
+    timers_.update(index, message.expect.timer.at());
   }
 }
 
@@ -117,56 +117,59 @@ void Incoming::expire(std::uint32_t most) {
 void Incoming::expire_expectation(IncomingMessage& message) {
   const std::uint32_t index = messages_.index_of(message);
   Peer& peer = peers_.at(message.peer);
-  if (!message.expect_timer.is_armed() || peer.session.state != SessionState::ready) return;
-  if (!message.expect_timer.is_due(turn_.now()) ||
-      turn_.postpones(message.expect_timer, peer.response.smoothed())) {
-    timers_.update(index, message.expect_timer.at());
+  if (!message.expect.timer.is_armed() || peer.session.state != SessionState::ready) return;
+  if (!message.expect.timer.is_due(turn_.now()) ||
+      turn_.postpones(message.expect.timer, peer.response.smoothed())) {
+    timers_.update(index, message.expect.timer.at());
     return;
   }
   if (message.granted > 0) outbox_.add_grant(peer, message);
   // In vain: the requested fragments could have come.
-  const bool in_vain = message.asked_at != Time{} &&
-                       turn_.now() - message.asked_at >= peer.response.overdue(turn_.granularity);
+  const bool in_vain =
+      message.expect.asked_at != Time{} &&
+      turn_.now() - message.expect.asked_at >= peer.response.overdue(turn_.granularity);
   request_missing(message);
-  outbox_.raise_ways(peer,
-                     routes_.ways_of_question(
-                         peer, in_vain ? message.backoff : std::min(message.backoff, kAskedOnce)));
-  if (message.backoff < kMostBackoff) ++message.backoff;
+  outbox_.raise_ways(
+      peer, routes_.ways_of_question(peer, in_vain ? message.expect_backoff
+                                                   : std::min(message.expect_backoff, kAskedOnce)));
+  if (message.expect_backoff < kMostBackoff) ++message.expect_backoff;
   expect(peer, message, false);
 }
 
 void Incoming::request_missing(IncomingMessage& message) {
   Peer& peer = peers_.at(message.peer);
-  message.asked_at = turn_.now();
-  message.asked_from = message.arrived.first_missing();
-  message.asked_to = message.asked_from + 1;
-  message.requested_from = message.asked_from;
+  message.expect.asked_at = turn_.now();
+  message.expect.asked_from = message.arrived.first_missing();
+  message.expect.asked_to = message.expect.asked_from + 1;
+  message.expect.requested_from = message.expect.asked_from;
   outbox_.add_request(peer, message);
 }
 
 // A fresh fragment: checks whether it answers the last grant or request.
 void Incoming::answered(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
-  if (message.asked_at == Time{} || fragment < message.asked_from || fragment >= message.asked_to) {
+  if (message.expect.asked_at == Time{} || fragment < message.expect.asked_from ||
+      fragment >= message.expect.asked_to) {
     return;
   }
-  const bool was_away = turn_.was_away_since(message.asked_at);
+  const bool was_away = turn_.was_away_since(message.expect.asked_at);
   for (ResponseTime* const response : {&peer.response, &grants_.response}) {
-    const Duration took = turn_.now() - message.asked_at;
+    const Duration took = turn_.now() - message.expect.asked_at;
     if (was_away) {
       response->sample_absence(took, turn_.now());
     } else {
       response->sample(took);
     }
   }
-  message.asked_at = Time{};
-  if (message.backoff > 0 && peer.receives.patience_eighths > 8) --peer.receives.patience_eighths;
+  message.expect.asked_at = Time{};
+  if (message.expect_backoff > 0 && peer.receives.patience_eighths > 8)
+    --peer.receives.patience_eighths;
 }
 
 // A fragment came twice. If it had been requested, that was too early: be more patient with this
 // peer, once for each request.
 void Incoming::note_duplicate(Peer& peer, IncomingMessage& message, std::uint32_t fragment) {
-  if (fragment < message.requested_from) return;
-  message.requested_from = kNoIndex;
+  if (fragment < message.expect.requested_from) return;
+  message.expect.requested_from = kNoIndex;
   peer.receives.patience_eighths =
       std::min(kMostPatience, peer.receives.patience_eighths + peer.receives.patience_eighths / 2);
   expect(peer, message, false);

@@ -45,7 +45,7 @@ bool is_stopped(const IncomingMessage& message) { return message.no_room && mess
 
 std::uint64_t fragments_awaited(const IncomingMessage& message) {
   const std::uint32_t here = message.arrived.claimed();
-  return !message.paced || is_stopped(message) || message.may_come <= here
+  return !message.granting.paced || is_stopped(message) || message.may_come <= here
              ? 0
              : message.may_come - here;
 }
@@ -78,8 +78,8 @@ GrantRank Incoming::grant_rank(const IncomingMessage& message) const {
 
 // For a matched message: checks whether part of it needs a grant.
 void Incoming::start_grants(IncomingMessage& message) {
-  message.paced = message.no_room || message.may_come < message.fragments;
-  if (!message.paced) return;
+  message.granting.paced = message.no_room || message.may_come < message.fragments;
+  if (!message.granting.paced) return;
   Peer& peer = peers_.at(message.peer);
   if (peer.receives.grantee == kNoIndex) {
     if (grants_.grantees.size() == 0) {
@@ -101,9 +101,9 @@ void Incoming::start_grants(IncomingMessage& message) {
 }
 
 void Incoming::leave_grants(IncomingMessage& message) {
-  if (!message.paced) return;
+  if (!message.granting.paced) return;
   Peer& peer = peers_.at(message.peer);
-  message.paced = false;
+  message.granting.paced = false;
   regrade(message);
   if (--grants_.grantees.at(peer.receives.grantee).messages > 0) return;
   grants_.grantees.free(peer.receives.grantee);
@@ -135,16 +135,16 @@ void Incoming::regrade(IncomingMessage& message) {
   Grantee& grantee = grants_.grantees.at(peer.receives.grantee);
   recount_awaited(message, grantee);
   const bool wants =
-      message.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
+      message.granting.paced && (is_stopped(message) || grant_limit(message) > message.may_come);
   const bool wanted = grants_.by_age.contains(messages_, index);
   const GrantRank rank = grant_rank(message);
-  if (wanted && (!wants || rank != message.rank)) grantee.wanting.remove(messages_, index);
-  if (wants && (!wanted || rank != message.rank)) {
+  if (wanted && (!wants || rank != message.granting.rank)) grantee.wanting.remove(messages_, index);
+  if (wants && (!wanted || rank != message.granting.rank)) {
     std::uint32_t next = rank == GrantRank::ordinary ? kNoIndex : grantee.wanting.front();
-    while (next != kNoIndex && messages_.at(next).rank >= rank) {
+    while (next != kNoIndex && messages_.at(next).granting.rank >= rank) {
       next = grantee.wanting.next(messages_, next);
     }
-    message.rank = rank;
+    message.granting.rank = rank;
     grantee.wanting.insert_before(messages_, next, index);
   }
   if (wanted && !wants) grants_.by_age.remove(messages_, index);
@@ -163,7 +163,7 @@ void Incoming::regrade(Grantee& grantee) {
   const bool could = !grantee.wanting.empty() && grantee.may_have_more();
   const bool waits = queue().contains(grantee);
   if (!could && !waits) return;
-  const GrantRank rank = could ? messages_.at(grantee.wanting.front()).rank : grantee.rank;
+  const GrantRank rank = could ? messages_.at(grantee.wanting.front()).granting.rank : grantee.rank;
   if (could == waits && rank == grantee.rank) return;
   const std::uint32_t index = grants_.grantees.index_of(grantee);
   if (waits) queue().remove(grants_.grantees, index);
@@ -214,10 +214,10 @@ void Incoming::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t b
   const auto up_to = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
       from + count, message.may_come, std::max(grant_limit(message), message.may_come)));
   // A grant behind many awaited bytes would measure those.
-  if (message.asked_at == Time{} && message.awaited <= count * message.fragment_bytes) {
-    message.asked_at = turn_.now();
-    message.asked_from = from;
-    message.asked_to = up_to;
+  if (message.expect.asked_at == Time{} && message.awaited <= count * message.fragment_bytes) {
+    message.expect.asked_at = turn_.now();
+    message.expect.asked_from = from;
+    message.expect.asked_to = up_to;
   }
   // The sender continues behind the last fragment that is here, so missing ones before it need a
   // request.
@@ -226,7 +226,7 @@ void Incoming::grant(Grantee& grantee, IncomingMessage& message, std::uint64_t b
   message.granted = message.may_come = up_to;
   message.moved = coarse(turn_.now());
   regrade(message);
-  if (!message.expect_timer.is_armed()) expect(peer, message, true);
+  if (!message.expect.timer.is_armed()) expect(peer, message, true);
   outbox_.add_grant(peer, message);
   if (lacks_some) outbox_.add_request(peer, message);
 }

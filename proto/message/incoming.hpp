@@ -9,7 +9,7 @@
 //   grants.cpp     who is granted how much
 //   one_sided_in.cpp   what peers ask of this end's memory, and what its fetches bring
 //
-// Timers: `expect_timer` of a message, which `expire` fires, and `due` of a peer with paced
+// Timers: `expect.timer` of a message, which `expire` fires, and `due` of a peer with paced
 // messages, which `expire_pace` fires.
 #pragma once
 

@@ -37,13 +37,45 @@ enum class GrantRank : std::uint8_t {
 };
 inline constexpr std::size_t kGrantRanks = 4;
 
+// The part of a message that the receiver's grants pace.
+struct Granting {
+  bool paced = false;  // matched, and not all of it comes unasked
+  GrantRank rank{};    // while it wants a grant
+};
+
 // A message, or what is placed without a receive: a long write to this end's memory, or a long
 // reply to a fetch of its own.
 enum class OneSided : std::uint8_t { none, write, reply };
 
+// What a message's receiver waits for, and what it has asked for (layer 2).
+struct Expectation {
+  Timer timer;                   // armed while fragments that may come are missing
+  Time asked_at{};               // when the last grant or request left; 0: answered
+  std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
+  std::uint32_t asked_to = 0;
+  // The lowest of the last request; one that comes twice was asked for too early.
+  std::uint32_t requested_from = kNoIndex;
+  std::uint32_t turn = 0;  // the turn that armed the timer, if nothing was in vain before
+};
+
+// Where a message's bytes go.
+struct MatchedPlace {
+  union {
+    std::byte* buffer = nullptr;
+    const ScatterList* pieces;  // if the message is `scattered`
+  };
+  std::uint64_t bytes = 0;
+};
+
+// What the next control packet to the sender says about a message.
+struct MessageDue {
+  bool grant = false;
+  bool request = false;
+};
+
 struct IncomingMessage {
   std::uint32_t peer = kNoIndex;
-  std::uint32_t expect_turn = 0;  // the turn that armed expect_timer, if nothing was in vain before
+  std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
   std::uint64_t number = 0;
   std::uint64_t tag = 0;
   std::uint64_t immediate = 0;
@@ -58,8 +90,8 @@ struct IncomingMessage {
   FragmentBitmap arrived;
   std::uint32_t may_come = 0;  // fragments below it may be sent: unscheduled, then granted
   std::uint32_t granted = 0;   // up_to of the last grant, 0 before
-  std::uint64_t awaited = 0;   // bytes that may come and have not, if the message is paced
-  std::uint32_t first_chunk = kNoIndex;  // stored payload, while unmatched
+  std::uint64_t age = 0;      // among the messages without a receive, if it is claimed or held over
+  std::uint64_t awaited = 0;  // bytes that may come and have not, if the message is paced
 
   bool half = true;         // fragments of it are missing
   bool in_reserve = false;  // uses the descriptor that is reserved for its peer
@@ -70,35 +102,23 @@ struct IncomingMessage {
   bool matched = false;
   bool no_room = false;              // payload was dropped; the sender waits for a grant
   std::uint16_t fragment_bytes = 0;  // of its size class
-  std::uint64_t age = 0;  // among the messages without a receive, if it is claimed or held over
   bool all_sent = false;
-  bool grant_due = false;  // this and the next are the outbox's
-  bool request_due = false;
+  MessageDue due;  // the outbox's
   OneSided one_sided = OneSided::none;
   std::uint32_t long_write = kNoIndex;  // its LongWrite, if it is one-sided
+  bool scattered = false;               // into the pieces of the receive's list
+  std::uint8_t expect_backoff = 0;
+  Granting granting;
 
   // The matched receive.
   OperationId operation = kNoOperation;
-  union {
-    std::byte* buffer = nullptr;
-    const ScatterList* pieces;  // if `scattered`
-  };
-  std::uint64_t buffer_bytes = 0;
+  MatchedPlace place{};
   ReceiveOptions options{};
 
-  Timer expect_timer;            // detection interval of layer 2
-  Time asked_at{};               // when the last grant or request left; 0: answered
-  std::uint32_t asked_from = 0;  // a fragment in [asked_from, asked_to) is its answer
-  std::uint32_t asked_to = 0;
-  std::uint32_t requested_from = kNoIndex;  // the lowest of the last request; one that comes twice
-                                            // was asked for too early
-  std::uint8_t backoff = 0;
-  bool paced = false;      // matched, and not all of it comes unasked
-  bool scattered = false;  // into the pieces of the receive's list
-  GrantRank rank{};        // while it wants a grant
-  ListLink due_link;       // on the peer's list of messages with a grant or request due
-  ListLink grant_link;     // on the list of its peer's messages that want a grant
-  ListLink age_link;       // on the list of all that do
+  Expectation expect;
+  ListLink due_link;    // on the peer's list of messages with a grant or request due
+  ListLink grant_link;  // on the list of its peer's messages that want a grant
+  ListLink age_link;    // on the list of all that do
 };
 
 }  // namespace hawser::proto

@@ -226,8 +226,8 @@ void Incoming::begin_long(Peer& peer, std::uint64_t number, const wire::PacketVi
   message.bytes = packet.target->length();
   message.channel = packet.target->channel;
   message.matched = message.processed = true;
-  message.buffer = into;
-  message.buffer_bytes = message.bytes;
+  message.place.buffer = into;
+  message.place.bytes = message.bytes;
   message.size_class = packet.fragment->size_class();
   message.fragment_bytes = size_in(peer, packet);
   message.fragments = count_fragments(message.bytes, message.fragment_bytes);
@@ -284,7 +284,7 @@ void Incoming::place_long(const IncomingMessage& message, std::uint64_t begin,
       message.one_sided == OneSided::reply
           ? &host_
           : regions_.still_granted({write.target.region, write.target.generation});
-  placement->place(message.buffer + begin, bytes.data(), bytes.size());
+  placement->place(message.place.buffer + begin, bytes.data(), bytes.size());
 }
 
 // Every fragment is placed.
@@ -299,7 +299,7 @@ void Incoming::long_is_whole(IncomingMessage& message) {
   const bool signals = (write.target.flags & wire::kTargetSignals) != 0;
   const Reach reach{
       .region = {write.target.region, write.target.generation},
-      .at = message.buffer,
+      .at = message.place.buffer,
       .placement = regions_.still_granted({write.target.region, write.target.generation})};
   end_long(message, finish_write(peer, write.target, reach, signals ? &write.signal : nullptr));
 }

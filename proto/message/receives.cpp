@@ -105,11 +105,11 @@ void Incoming::match(IncomingMessage& message, const PostedReceive& receive) {
   message.operation = receive.operation;
   message.scattered = receive.scattered;
   if (receive.scattered) {
-    message.pieces = receive.pieces;
+    message.place.pieces = receive.pieces;
   } else {
-    message.buffer = receive.data;
+    message.place.buffer = receive.data;
   }
-  message.buffer_bytes = receive.bytes;
+  message.place.bytes = receive.bytes;
   message.options = receive.options;
   if (message.hint.group == 0) {
     const std::uint8_t priority = message.hint.priority;  // all that its sender gave
@@ -301,7 +301,7 @@ void Incoming::complete_receive(const IncomingMessage& message, Status status) {
   completion.peer = peers_.id_of(message.peer);
   completion.tag = message.tag;
   const bool is_placed = status == Status::ok || status == Status::truncated;
-  completion.bytes = is_placed ? std::min(message.bytes, message.buffer_bytes) : 0;
+  completion.bytes = is_placed ? std::min(message.bytes, message.place.bytes) : 0;
   completion.message_bytes = message.bytes;
   completion.immediate = message.immediate;
   turn_.complete(completion);

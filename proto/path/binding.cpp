@@ -139,11 +139,11 @@ Path* PathSet::bind_slot(Peer& peer, std::uint32_t slot, bool told) {
   if (told) {
     path->state = PathState::down;
     path->told_down = true;
-    path->probe_interval = microseconds(turn_.tunables.path_probe_min_us);
+    path->probe.interval = microseconds(turn_.tunables.path_probe_min_us);
   }
   const Reason whose = nics_[path->local_nic].up ? Reason::peer_said : Reason::driver;
   path_down(peer, *path, away ? whose : Reason::moved);
-  if (!away) path->probe_timer.arm(turn_.now());
+  if (!away) path->probe.timer.arm(turn_.now());
   return path;
 }
 
@@ -166,8 +166,8 @@ Path* PathSet::bind_bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_n
   Path* path = bind_path(peer, at, local, remote_nic);
   if (path == nullptr) return nullptr;
   path->state = PathState::down;
-  path->probe_interval = microseconds(turn_.tunables.path_probe_min_us);
-  path->probe_timer.arm(turn_.now());
+  path->probe.interval = microseconds(turn_.tunables.path_probe_min_us);
+  path->probe.timer.arm(turn_.now());
   return path;
 }
 
@@ -177,7 +177,8 @@ Path* PathSet::bind_path(Peer& peer, std::uint32_t slot, std::uint8_t local,
   Path* path = paths_.try_allocate(id);
   if (path == nullptr) return nullptr;
   for_each(peer.paths, [&](const Path& other) {  // it has nothing to catch up with
-    path->balance_bytes = std::max(path->balance_bytes, other.balance_bytes);
+    path->traffic.balance_bytes =
+        std::max(path->traffic.balance_bytes, other.traffic.balance_bytes);
   });
   begin_epoch(peer, slot);
   peer.paths.indices[slot] = id.index;
@@ -226,8 +227,8 @@ void PathSet::release_path(Peer& peer, Path& path) {
     set_unproven(peer, path.slot);
   }
   // The next bridge there may have another pair.
-  if (path.slot < peer.paths.pair_count && path.bridge) ++peer.slots.generations[path.slot];
-  if (path.for_bulk) --bulk_paths_;
+  if (path.slot < peer.paths.pair_count && path.role.bridge) ++peer.slots.generations[path.slot];
+  if (path.role.for_bulk) --bulk_paths_;
   paths_.free(paths_.index_of(path));
 }
 
@@ -281,7 +282,7 @@ Path* PathSet::bind_for_data(Peer& peer) {
   while (repair || bulk_paths_ < turn_.tunables.max_bulk_paths) {
     Path* path = bind_next(peer, false);
     if (path == nullptr) return nullptr;
-    path->for_bulk = !repair;
+    path->role.for_bulk = !repair;
     if (!repair) ++bulk_paths_;
     user_.timers_changed(peer);
     if (path->state == PathState::up) return path;

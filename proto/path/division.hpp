@@ -61,7 +61,7 @@ class Division {
     Share& share = *end_;
     share = Share{};
     share.path = &path;
-    share.balance = path.balance_bytes;
+    share.balance = path.traffic.balance_bytes;
     share.in_flight = path.bytes_in_flight;
     // A burst that is cut short costs as much as a full one: wait for room for half the window.
     share.least = std::min(burst_, std::max(packet_, window / 2));

@@ -3,7 +3,7 @@
 // at first. docs/internals/protocol.md §10 has the table of states; binding.cpp decides which paths
 // there are.
 //
-// Timer of a path: `probe_timer`, armed in SUSPECT, DOWN and PROBING. In UP it is armed only while
+// Timer of a path: `probe.timer`, armed in SUSPECT, DOWN and PROBING. In UP it is armed only while
 // the driver finds no way. binding.cpp, session/nic_news.cpp and session/addresses.cpp arm it as
 // well.
 //
@@ -39,7 +39,7 @@ void PathSet::want_verdicts() { verdicts_.want(turn_.now(), peers_.awake()); }
 Time PathSet::next_timer(const Peer& peer) {
   Time at = kNever;
   for_each(peer.paths, [&](const Path& path) {
-    at = earlier(at, earlier(path.pto_timer.at(), earlier(path.gap_at, path.probe_timer.at())));
+    at = earlier(at, earlier(path.pto_timer.at(), earlier(path.gap_at, path.probe.timer.at())));
   });
   return at;
 }
@@ -54,7 +54,7 @@ void PathSet::expire(Peer& peer) {
       senders_.want(peer);  // the window has room again
     }
     if (path.pto_timer.is_due(turn_.now())) expire_pto(peer, path);
-    if (path.probe_timer.is_due(turn_.now())) expire_probe(peer, path);
+    if (path.probe.timer.is_due(turn_.now())) expire_probe(peer, path);
   }
 }
 
@@ -62,13 +62,13 @@ void PathSet::expire(Peer& peer) {
 // for that as long as for an answer, and then goes DOWN.
 bool PathSet::has_way(Peer& peer, Path& path) {
   if (sender_.remote(peer, pair_of(path)) != kNoRemote) {
-    if (path.without_way) path.probe_timer.stop();
+    if (path.without_way) path.probe.timer.stop();
     path.without_way = false;
     return true;
   }
   if (!path.without_way) {
     path.without_way = true;
-    path.probe_timer.arm(turn_.now() + path.response.overdue(turn_.granularity));
+    path.probe.timer.arm(turn_.now() + path.response.overdue(turn_.granularity));
     user_.timers_changed(peer);
   }
   return false;
@@ -110,11 +110,11 @@ bool PathSet::any_path_works(Peer& peer) {
 void PathSet::suspect(Peer& peer, Path& path, Reason reason) {
   path.state = PathState::suspect;
   path.without_way = false;
-  path.unheard = 0;
+  path.counts.unheard = 0;
   reporter_.emit(Event::Kind::path_suspect, peer, path, reason);
   path.unanswered = 0;
   evacuate(peer, path);
-  path.probe_timer.arm(turn_.now());  // at once, in this turn's timers or the next's
+  path.probe.timer.arm(turn_.now());  // at once, in this turn's timers or the next's
   senders_.want(peer);
   user_.timers_changed(peer);
 }
@@ -126,17 +126,17 @@ void PathSet::path_down(Peer& peer, Path& path, Reason reason) {
       path.told_down = true;
       path.down_at = turn_.now();
       ++turn_.counters.paths_down;
-      path.probe_interval = microseconds(turn_.tunables.path_probe_min_us);
+      path.probe.interval = microseconds(turn_.tunables.path_probe_min_us);
     }
     reporter_.emit(Event::Kind::path_down, peer, path, reason);
   }
   path.state = PathState::down;
   path.without_way = false;
   path.unanswered = 0;
-  path.answered = 0;
+  path.counts.answered = 0;
   evacuate(peer, path);
-  path.probe_timer.arm(turn_.now() + path.probe_interval);
-  if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
+  path.probe.timer.arm(turn_.now() + path.probe.interval);
+  if (!path.role.witness) bridge(peer, path.local_nic, path.remote_nic, true);
   want_verdicts();
   senders_.want(peer);
   user_.timers_changed(peer);
@@ -176,10 +176,10 @@ void PathSet::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
     if (path.local_nic != local) continue;
     if (path.remote_nic == remote_nic) {
       if (path.state == PathState::down && path.packets_in_flight == 0)
-        path.probe_timer.arm(turn_.now());
+        path.probe.timer.arm(turn_.now());
       return touched_.add(peer);
     }
-    if (path.bridge && path.state != PathState::up) bridge = &path;
+    if (path.role.bridge && path.state != PathState::up) bridge = &path;
   }
   const auto bind = [&](Path* instead) {
     const std::uint32_t slot = instead == nullptr ? kNoIndex : instead->slot;
@@ -189,15 +189,15 @@ void PathSet::meet(Peer& peer, std::size_t local, std::uint8_t remote_nic) {
   Path* path = bind(bridge);
   // No slot is left, or no memory: replace a path that does not work either.
   if (path == nullptr && bridge == nullptr && heard_last != nullptr) path = bind(heard_last);
-  if (path != nullptr) path->bridge = true;
+  if (path != nullptr) path->role.bridge = true;
   touched_.add(peer);
 }
 
 // A packet of the path was acknowledged.
 void PathSet::path_heard(Peer& peer, Path& path, bool full_probe) {
   const bool was_silent = path.unanswered > 0;
-  path.in_vain = 0;
-  path.unanswered = path.unheard = 0;
+  path.counts.in_vain = 0;
+  path.unanswered = path.counts.unheard = 0;
   if (path.written_off) written_off_ -= path.packets_in_flight;
   path.written_off = false;
   path.heard_at = turn_.now();
@@ -215,18 +215,18 @@ void PathSet::path_heard(Peer& peer, Path& path, bool full_probe) {
     case PathState::down:
       path.state = PathState::probing;
       reporter_.emit(Event::Kind::path_probing, peer, path, Reason::answered);
-      path.answered = full_probe ? 1 : 0;
+      path.counts.answered = full_probe ? 1 : 0;
       // Probes still in flight left before this answer came. A peer that was away may have lost
       // them, and the answer time may include the absence, so waiting for them may take long.
       // Their late answers count as well.
       evacuate(peer, path);
-      path.probe_timer.arm(turn_.now());
+      path.probe.timer.arm(turn_.now());
       return;
     case PathState::probing:
-      if (full_probe && ++path.answered >= kProbesUntilUp) {
+      if (full_probe && ++path.counts.answered >= kProbesUntilUp) {
         return path_up(peer, path, Reason::proven);
       }
-      path.probe_timer.arm(next_probe(path));
+      path.probe.timer.arm(next_probe(path));
       return;
   }
 }
@@ -239,8 +239,8 @@ void PathSet::path_up(Peer& peer, Path& path, Reason reason) {
     want_verdicts();
   }
   path.state = PathState::up;
-  path.probe_timer.stop();
-  path.answered = 0;
+  path.probe.timer.stop();
+  path.counts.answered = 0;
   path.tried = 0;
   if (!verdicts_.empty()) want_verdicts();
   reporter_.emit(Event::Kind::path_up, peer, path, reason);
@@ -252,7 +252,8 @@ void PathSet::path_up(Peer& peer, Path& path, Reason reason) {
     path.window = fresh_window(peer, path.local_nic);
     // The path has nothing to catch up with.
     for_each(peer.paths, [&](const Path& other) {
-      path.balance_bytes = std::max(path.balance_bytes, other.balance_bytes);
+      path.traffic.balance_bytes =
+          std::max(path.traffic.balance_bytes, other.traffic.balance_bytes);
     });
   }
   drop_bridges(peer, path, true);
@@ -262,10 +263,10 @@ void PathSet::path_up(Peer& peer, Path& path, Reason reason) {
 // A NIC whose own path works needs no substitute. Releases its bridges, and witnesses for its
 // remote NIC; those that are UP only if `proven_too`.
 void PathSet::drop_bridges(Peer& peer, const Path& works, bool proven_too) {
-  if (works.bridge || works.witness) return;
+  if (works.role.bridge || works.role.witness) return;
   for_each(peer.paths, [&](Path& path) {
-    const bool bridges = path.bridge && path.local_nic == works.local_nic;
-    const bool witnesses = path.witness && path.remote_nic == works.remote_nic;
+    const bool bridges = path.role.bridge && path.local_nic == works.local_nic;
+    const bool witnesses = path.role.witness && path.remote_nic == works.remote_nic;
     if (!bridges && !witnesses) return;
     if (proven_too || path.state != PathState::up) release_path(peer, path);
   });
@@ -283,13 +284,13 @@ void PathSet::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, bo
   std::uint32_t doubted = 0;  // those that may be dead themselves
   std::array<std::uint32_t, kMaxNics> working{};
   for_each(peer.paths, [&](const Path& path) {
-    if (path.state == PathState::up || path.bridge) {
+    if (path.state == PathState::up || path.role.bridge) {
       ++working[path.remote_nic];
     } else if (nics_[path.local_nic].up) {  // else the local NIC may be at fault
       doubted |= 1u << path.remote_nic;
     }
     if (path.local_nic != local) return;
-    has_bridge |= path.bridge;
+    has_bridge |= path.role.bridge;
     taken |= 1u << path.remote_nic;
   });
   if (has_bridge) return;
@@ -325,7 +326,7 @@ void PathSet::bridge(Peer& peer, std::uint8_t local, std::uint8_t remote_nic, bo
   const std::uint64_t apart = is_first ? endpoint_id_ + peer.identity.remote_id + local : 0;
   const std::uint8_t chosen = candidates[apart % count];
   Path* path = bind_bridge(peer, local, chosen, kNoIndex);
-  if (path != nullptr) path->bridge = true;
+  if (path != nullptr) path->role.bridge = true;
 }
 
 // Whether the peer left the last packet on this path unanswered though it was there: it has
@@ -338,15 +339,15 @@ bool PathSet::was_in_vain(const Peer& peer, Path& path) {
 void PathSet::expire_probe(Peer& peer, Path& path) {
   const Duration patience = path.response.overdue(turn_.granularity);
   if (path.state == PathState::up) {
-    path.probe_timer.stop();
+    path.probe.timer.stop();
     if (path.without_way && !has_way(peer, path)) return path_down(peer, path, Reason::no_way);
     return senders_.want(peer);
   }
   seek(peer);
   if (path.packets_in_flight > 0) {
     // The last probe was not answered in time.
-    if (turn_.postpones(path.probe_timer, path.response.smoothed())) return;
-    if (was_in_vain(peer, path) && path.in_vain < kMostProbes) ++path.in_vain;
+    if (turn_.postpones(path.probe.timer, path.response.smoothed())) return;
+    if (was_in_vain(peer, path) && path.counts.in_vain < kMostProbes) ++path.counts.in_vain;
     evacuate(peer, path);
     if (path.unanswered < kMostUnanswered) ++path.unanswered;
     if (path.state == PathState::suspect && path.unanswered >= kProbesUntilDown) {
@@ -354,32 +355,33 @@ void PathSet::expire_probe(Peer& peer, Path& path) {
     }
     if (path.state == PathState::probing) return path_down(peer, path, Reason::unanswered);
     if (path.state == PathState::down && path.unanswered >= kProbesUntilDown) {
-      if (path.bridge) return move_bridge(peer, path);
+      if (path.role.bridge) return move_bridge(peer, path);
       // It got no bridge when it went down if its NIC was away.
-      if (!path.witness) bridge(peer, path.local_nic, path.remote_nic, true);
+      if (!path.role.witness) bridge(peer, path.local_nic, path.remote_nic, true);
     }
   }
   if (path.state == PathState::down && path.told_down) call_witness(peer, path);
   if (sender_.remote(peer, pair_of(path)) == kNoRemote) return ask_the_way(peer, path);
   (void)send_probe(peer, path, path.state != PathState::suspect);
   if (path.state == PathState::down) {
-    path.probe_interval = longer(path.probe_interval, turn_.tunables);
-    path.probe_timer.arm(turn_.now() + std::max(path.probe_interval, patience) +
-                         turn_.random.jitter(path.probe_interval / 4));
+    path.probe.interval = longer(path.probe.interval, turn_.tunables);
+    path.probe.timer.arm(turn_.now() + std::max(path.probe.interval, patience) +
+                         turn_.random.jitter(path.probe.interval / 4));
     const bool is_news = turn_.now() - peer.silence.newest_acked_sent <
                          microseconds(turn_.tunables.path_probe_min_us);
-    if (path.in_vain < kInVain && !is_news && !is_away(peer, path)) ask_elsewhere(peer, path);
+    if (path.counts.in_vain < kInVain && !is_news && !is_away(peer, path))
+      ask_elsewhere(peer, path);
   } else {
-    path.probe_timer.arm(turn_.now() + patience);
+    path.probe.timer.arm(turn_.now() + patience);
   }
 }
 
 // No probe can be sent. Asking the driver again costs no packet, so it uses the shortest interval.
 void PathSet::ask_the_way(Peer& peer, Path& path) {
   if (path.state != PathState::down) return path_down(peer, path, Reason::no_way);
-  path.probe_timer.arm(turn_.now() + microseconds(turn_.tunables.path_probe_min_us));
+  path.probe.timer.arm(turn_.now() + microseconds(turn_.tunables.path_probe_min_us));
   if (path.unanswered < kMostUnanswered) ++path.unanswered;
-  if (path.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
+  if (path.role.bridge && path.unanswered >= kProbesUntilDown) move_bridge(peer, path);
 }
 
 // Finds out whose fault it is that a path is DOWN. Its local NIC works with another remote one, so
@@ -387,7 +389,7 @@ void PathSet::ask_the_way(Peer& peer, Path& path) {
 // witness is like a bridge: it may carry data, and is released when the path it was bound for is
 // back.
 void PathSet::call_witness(Peer& peer, const Path& path) {
-  if (path.bridge || path.witness) return;
+  if (path.role.bridge || path.role.witness) return;
   bool bridged = false;
   std::uint8_t local = path.local_nic;
   for_each(peer.paths, [&](const Path& other) {
@@ -405,22 +407,22 @@ void PathSet::call_witness(Peer& peer, const Path& path) {
   });
   if (has_witness) return;
   Path* witness = bind_bridge(peer, local, path.remote_nic, kNoIndex);
-  if (witness != nullptr) witness->witness = true;
+  if (witness != nullptr) witness->role.witness = true;
 }
 
 // A bridge that leads nowhere tries the next remote NIC.
 void PathSet::move_bridge(Peer& peer, Path& path) {
   const std::uint8_t local = path.local_nic;
   const std::uint8_t remote_nic = path.remote_nic;
-  const Duration interval = path.probe_interval;
-  const bool in_vain = path.in_vain >= kInVain;
+  const Duration interval = path.probe.interval;
+  const bool in_vain = path.counts.in_vain >= kInVain;
   const auto tried = static_cast<std::uint16_t>(path.tried | (in_vain ? 1u << remote_nic : 0u));
   release_path(peer, path);
   bridge(peer, local, remote_nic, false);
   for_each(peer.paths, [&](Path& other) {
-    if (!other.bridge || other.local_nic != local) return;
-    other.probe_interval = interval;
-    other.probe_timer.arm(turn_.now() + interval);
+    if (!other.role.bridge || other.local_nic != local) return;
+    other.probe.interval = interval;
+    other.probe.timer.arm(turn_.now() + interval);
     other.tried = tried;
   });
   want_verdicts();
@@ -440,13 +442,13 @@ void PathSet::on_nic_state(Peer& peer, const wire::NicStateBlock& state) {
     if (state.state == 0 && path.state != PathState::down) {
       path_down(peer, path, Reason::peer_said);
     }
-    if (state.state == 0 && path.bridge) {  // there are others
+    if (state.state == 0 && path.role.bridge) {  // there are others
       const std::uint8_t local = path.local_nic;
       release_path(peer, path);
       bridge(peer, local, state.nic, true);
       continue;
     }
-    if (state.state == 1 && path.state == PathState::down) path.probe_timer.arm(turn_.now());
+    if (state.state == 1 && path.state == PathState::down) path.probe.timer.arm(turn_.now());
   }
 }
 

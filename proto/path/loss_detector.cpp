@@ -49,7 +49,7 @@ constexpr std::uint32_t kLargeRounds = 3;
 constexpr std::uint64_t kSeveral = 4;  // packets that are silent together
 
 bool loses_what_is_large(const Path& path) {
-  return path.large_lost >= kLargeLost && path.large_rounds >= kLargeRounds;
+  return path.counts.large_lost >= kLargeLost && path.counts.large_rounds >= kLargeRounds;
 }
 
 }  // namespace
@@ -87,14 +87,14 @@ void PathSet::lose_packet(Peer& peer, Path& path, std::uint64_t number, SentPack
     case TraceLoss::evacuation: ++turn_.counters.lost_by_evacuation; break;
   }
   ++turn_.counters.packets_lost;
-  ++path.packets_lost;
+  ++path.traffic.packets_lost;
   ++nics_[path.local_nic].packets_lost;
   if (is_large(peer, packet)) {
-    if (path.large_lost < kMostLargeLost) ++path.large_lost;
+    if (path.counts.large_lost < kMostLargeLost) ++path.counts.large_lost;
     // Between two rounds a small packet has arrived; otherwise the path is silent.
-    if (path.large_rounds == 0 ||
+    if (path.counts.large_rounds == 0 ||
         (path.large_lost_at < packet.sent && path.large_lost_at < path.heard_at)) {
-      if (path.large_rounds < kMostLargeLost) ++path.large_rounds;
+      if (path.counts.large_rounds < kMostLargeLost) ++path.counts.large_rounds;
       path.large_lost_at = turn_.now();
     }
   }
@@ -193,7 +193,7 @@ void PathSet::find_gaps(Peer& peer, Path& path) {
   path.window.on_lost(lost);
   path.advance_oldest(records_);
   if (unheard > path.unheard_at) note_unheard(peer, path);
-  if (path.state == PathState::up && path.unheard == 0 && passes_small_only(peer, path)) {
+  if (path.state == PathState::up && path.counts.unheard == 0 && passes_small_only(peer, path)) {
     path_down(peer, path, Reason::only_small);
   }
 }
@@ -205,8 +205,8 @@ void PathSet::note_unheard(Peer& peer, Path& path) {
       turn_.tunables.recovery_evacuate == 0)
     return;
   path.unheard_at = turn_.now();  // packets sent from here on make the next round
-  if (path.unheard < kPatientRounds) ++path.unheard;
-  if (path.unheard < kPatientRounds) return;
+  if (path.counts.unheard < kPatientRounds) ++path.counts.unheard;
+  if (path.counts.unheard < kPatientRounds) return;
   if (next_usable_path(peer, path) == nullptr)
     return bridge(peer, path.local_nic, path.remote_nic, true);
   ++turn_.counters.evacuations;
@@ -247,7 +247,7 @@ void PathSet::lose_oldest(Peer& peer, Path& path) {
 // it.
 Time PathSet::several_due(Path& path) {
   const LocalNic& nic = nics_[path.local_nic];
-  if (nic.lanes < kSeveral || path.delivered_bytes < path.window.bytes()) return kNever;
+  if (nic.lanes < kSeveral || path.traffic.delivered_bytes < path.window.bytes()) return kNever;
   std::uint64_t silent = 0;
   for (std::uint64_t n = path.oldest; n != path.sent.next(); ++n) {
     const SentPacket& record = path.sent.at(records_, n);
@@ -269,7 +269,7 @@ void PathSet::find_silence(Peer& peer) {
   const auto due_at = [&](Path& path) {
     const Time sent = path.sent.at(records_, path.oldest).departed;
     const Time due = earlier(sent + pto_base(path), several_due(path));
-    if (path.unheard == 0) return due;
+    if (path.counts.unheard == 0) return due;
     return earlier(due, later(path.unheard_at, sent + gap_patience(path.response)));
   };
   Path* doubted = nullptr;

@@ -41,6 +41,37 @@ inline constexpr std::uint8_t kInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};
 
+// What a path is bound for, besides data.
+struct PathRole {
+  bool bridge : 1 = false;    // replaces a path that is down; released when that path returns
+  bool witness : 1 = false;   // bound to find out whose fault a path's state is; released likewise
+  bool for_bulk : 1 = false;  // one of those that max_bulk_paths limits
+};
+
+struct PathProbes {
+  Timer timer;  // SUSPECT, DOWN, PROBING: the next probe
+  Duration interval{};
+};
+
+// Events in a row that say something about the path, not about the fabric's load.
+struct PathCounts {
+  std::uint8_t in_vain = 0;  // probes without an ack though the peer was there
+  // Large packets lost since one arrived, and the rounds in which they were lost, up to 15 each. A
+  // round has the packets that were sent after the losses of the round before were known.
+  std::uint8_t large_lost : 4 = 0;
+  std::uint8_t large_rounds : 4 = 0;
+  std::uint8_t unheard : 2 = 0;   // UP: rounds of packets that only the receiver missed
+  std::uint8_t answered : 2 = 0;  // PROBING: full-size probes acknowledged
+  std::uint8_t early : 2 = 0;     // early probes since the last ack, up to kEarlyProbes
+};
+
+struct PathTraffic {
+  std::uint64_t balance_bytes = 0;    // sent, to decide between equally filled paths
+  std::uint64_t delivered_bytes = 0;  // acknowledged since it was bound
+  std::uint64_t packets_sent = 0;     // this and the next are for people only
+  std::uint64_t packets_lost = 0;
+};
+
 // A path as its sender sees it: slot -> (local NIC, remote NIC), over all lanes of the local NIC.
 // Paths are many, so the fields stand in the order of their sizes.
 struct alignas(kCacheLine) Path {
@@ -51,14 +82,8 @@ struct alignas(kCacheLine) Path {
   PathState state = PathState::up;
   // Probes (SUSPECT, PROBING) or PTOs (UP) in a row without an ack, up to kMostUnanswered.
   std::uint8_t unanswered : 5 = 0;
-  std::uint8_t early : 2 = 0;  // early probes since the last ack, up to kEarlyProbes
-  bool bridge : 1 = false;     // replaces a path that is down; released when that path returns
   bool without_way : 1 =
-      false;  // UP: its driver does not know the way yet; `probe_timer` ends that
-  std::uint8_t unheard : 2 = 0;   // UP: rounds in a row of packets that only the receiver missed
-  std::uint8_t answered : 2 = 0;  // PROBING: full-size probes acknowledged in a row
-  bool witness : 1 = false;    // bound to find out whose fault a path's state is; released likewise
-  bool for_bulk : 1 = false;   // one of those that max_bulk_paths limits
+      false;                   // UP: its driver does not know the way yet; `probe.timer` ends that
   bool told_down : 1 = false;  // an event told that it is down, and none that it is back
   bool reordering_proven : 1 = false;  // only time decides about gaps
   bool lost_lately : 1 = false;        // records below `oldest` may still be acknowledged late
@@ -68,20 +93,14 @@ struct alignas(kCacheLine) Path {
   bool prompt : 1 = false;       // what is in flight is acknowledged without delay
   bool acked_in_turn : 1 = false;
   bool any_requested : 1 = false;  // the receiver misses packets that no later packet has overtaken
-  PromptTime prompt_time;          // how long answers take that the peer doesn't delay
   std::uint8_t lane_turn = 0;
-  // Probes in a row without an ack though the peer was there. On a bridge also a bit for each
-  // remote NIC to which its local NIC sent kInVain such probes.
-  std::uint8_t in_vain = 0;
-  std::uint16_t tried = 0;
+  PromptTime prompt_time;   // how long answers take that the peer doesn't delay
+  std::uint16_t tried = 0;  // of a bridge: bit i: its NIC sent kInVain such probes to remote NIC i
   std::uint32_t ce_count = 0;           // as last reported
   std::uint16_t packets_in_flight = 0;  // up to kPathNumbers
-  // Large packets lost since one arrived, and the rounds in which they were lost, up to 15 each. A
-  // round has the packets that were sent after the losses of the round before were known.
-  std::uint8_t large_lost : 4 = 0;
-  std::uint8_t large_rounds : 4 = 0;
+  PathCounts counts;
+  PathRole role;
   std::uint8_t proven_epoch = 0;  // the last order_epoch in which reordering was proven
-  Time large_lost_at{};
 
   SentPackets sent;
   Lanes lanes;
@@ -91,21 +110,17 @@ struct alignas(kCacheLine) Path {
 
   ResponseTime response;
   CongestionController window;
-  std::uint64_t balance_bytes = 0;    // sent, to decide between equally filled paths
-  std::uint64_t delivered_bytes = 0;  // acknowledged since it was bound
+  PathTraffic traffic;
 
   Time last_departed{};  // of the packet sent last
   Timer pto_timer;       // armed while something is in flight
+  PathProbes probe;
+  Time large_lost_at{};  // when the last round of lost large packets began
   Time unheard_at{};     // when packets were last lost that only the receiver missed
   Time gap_at = kNever;  // when a gap that is still within its patience becomes a loss
-  Timer probe_timer;     // SUSPECT, DOWN, PROBING: the next probe
-  Duration probe_interval{};
 
   Time heard_at{};  // bound, or acknowledged last
   Time down_at{};   // when it last went DOWN
-  // For people only.
-  std::uint64_t packets_sent = 0;
-  std::uint64_t packets_lost = 0;
 
   // When the acknowledged packet with the largest number departed; 0 if that isn't known.
   [[nodiscard]] Time newest_departed(SentBlockPool& blocks) {

@@ -112,7 +112,7 @@ void PathSet::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, S
     turn_.trace(record);
   }
   if (is_large(peer, packet)) {
-    path.large_lost = path.large_rounds = 0;
+    path.counts.large_lost = path.counts.large_rounds = 0;
     peer.session.small_only_since = Time{};
   }
   if (packet.state == SentPacket::State::lost) {
@@ -129,7 +129,7 @@ void PathSet::acknowledge_packet(Peer& peer, Path& path, std::uint64_t number, S
   const bool overtaken = path.any_acked && before(number, path.largest_acked);
   settle(path, packet, SentPacket::State::acknowledged, overtaken);
   packet.departed = earlier(packet.departed, turn_.now());  // the link is faster than it says
-  path.delivered_bytes += packet.wire_bytes;
+  path.traffic.delivered_bytes += packet.wire_bytes;
   if (packet.message != kNoIndex) packets_.packet_arrived(peer, packet);
 }
 
@@ -230,7 +230,7 @@ void PathSet::on_path_ack(Peer& peer, const wire::PathAckView& ack) {
   if (newest_sent != Time{}) {
     peer.silence.newest_acked_sent = later(peer.silence.newest_acked_sent, newest_sent);
     note_largest(*path, largest);
-    path->early = 0;
+    path->counts.early = 0;
     window_ack.now = turn_.now();
     window_ack.round = path->response.smoothed();
     window_ack.marked_packets = newly_marked(*path, ack.ce_count);

@@ -43,7 +43,8 @@ class LeastFilled {
     // filled / window of both, each multiplied by both windows.
     const double its = static_cast<double>(offered.filled) * static_cast<double>(best_.window);
     const double least = static_cast<double>(best_.filled) * static_cast<double>(offered.window);
-    return its < least || (its == least && offered.path->balance_bytes < best_.path->balance_bytes);
+    return its < least || (its == least &&
+                           offered.path->traffic.balance_bytes < best_.path->traffic.balance_bytes);
   }
 
   PathOffer best_;

@@ -25,9 +25,9 @@ PeerEvidence PathJudge::evidence_of(Peer& peer) {
       const Time doubted =
           later(nics_[path.local_nic].path_down_at, remote_down_at[path.remote_nic]);
       if (path.any_acked && path.heard_at >= doubted) evidence.alive[path.remote_nic] |= bit;
-    } else if (path.state == PathState::down && path.told_down && path.in_vain > 0) {
+    } else if (path.state == PathState::down && path.told_down && path.counts.in_vain > 0) {
       evidence.down[path.remote_nic] |= bit;
-    } else if (path.state == PathState::down && !path.told_down && path.in_vain >= kInVain) {
+    } else if (path.state == PathState::down && !path.told_down && path.counts.in_vain >= kInVain) {
       evidence.tried[path.remote_nic] |= bit;
     }
     for (std::size_t remote = 0; remote < kMaxNics; ++remote) {

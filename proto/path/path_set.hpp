@@ -14,7 +14,7 @@
 // has accepted with `push`. A PathSet knows nothing of messages: it tells their owner what became
 // of a packet.
 //
-// Timers of a path: `gap_at`, `pto_timer` and `probe_timer`. `expire` fires what is due, and
+// Timers of a path: `gap_at`, `pto_timer` and `probe.timer`. `expire` fires what is due, and
 // `next_timer` is the earliest.
 #pragma once
 
@@ -131,7 +131,7 @@ class PathSet {
     written_off_ += path.written_off;
     ++path.packets_in_flight;
     path.bytes_in_flight += record.wire_bytes;
-    ++path.packets_sent;
+    ++path.traffic.packets_sent;
     ++nic.data_packets_sent;
     return record;
   }

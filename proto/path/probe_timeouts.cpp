@@ -47,20 +47,21 @@ Duration PathSet::pto_interval(const Path& path) const {
 // When the next early probe is due. The end of a message may be lost, and no later packet would
 // show it. On a path with several lanes the first timeout itself comes early. kNever: none is due.
 Time PathSet::early_probe_at(Path& path) {
-  if (!path.prompt || path.early >= kEarlyProbes || path.unanswered > 0) return kNever;
+  if (!path.prompt || path.counts.early >= kEarlyProbes || path.unanswered > 0) return kNever;
   if (path.state != PathState::up || !path.prompt_time.is_known()) return kNever;
   if (nics_[path.local_nic].lanes > 1 || turn_.tunables.recovery_early == 0) return kNever;
   // If an early probe is the oldest packet in flight, all before it were answered. It was needless,
   // and so is another.
   const SentPacket& oldest = path.sent.at(records_, path.oldest);
   if (oldest.state == SentPacket::State::in_flight && oldest.is_early_probe()) return kNever;
-  return path.last_departed + path.prompt_time.late_after(turn_.granularity) * (path.early + 1);
+  return path.last_departed +
+         path.prompt_time.late_after(turn_.granularity) * (path.counts.early + 1);
 }
 
 // An early probe only asks for an answer, as a busy peer's answer is merely late. It therefore
 // neither counts as a timeout nor postpones the real one.
 void PathSet::send_early_probe(Peer& peer, Path& path) {
-  ++path.early;
+  ++path.counts.early;
   const Time last = path.last_departed;
   if (send_probe(peer, path, false)) {
     path.sent.at(records_, path.sent.next() - 1).at_end = true;

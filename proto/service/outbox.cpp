@@ -278,7 +278,7 @@ bool Outbox::write_messages(Peer& peer, wire::PacketWriter& writer) {
   while (!peer.due.messages.empty()) {
     const std::uint32_t index = peer.due.messages.front();
     IncomingMessage& message = parts_.incoming.at(index);
-    if (message.grant_due) {
+    if (message.due.grant) {
       if (!write_grant(message, writer)) return false;
       if (parts_.turn.tracing()) {
         TraceRecord record =
@@ -286,12 +286,12 @@ bool Outbox::write_messages(Peer& peer, wire::PacketWriter& writer) {
         record.detail = message.granted;
         parts_.turn.trace(record);
       }
-      message.grant_due = false;
+      message.due.grant = false;
       if (message.granted == message.fragments) peer.due.granted_all = index;
     }
-    if (message.request_due) {
+    if (message.due.request) {
       if (!write_request(peer, message, writer)) return false;
-      message.request_due = false;
+      message.due.request = false;
     }
     peer.due.messages.pop_front(parts_.incoming);
   }
@@ -346,7 +346,7 @@ bool Outbox::send_control(Peer& peer) {
   peer.due.finals_again = false;
   bool asks = peer.due.solicitation;
   peer.due.messages.for_each(parts_.incoming,
-                             [&](std::uint32_t i) { asks |= parts_.incoming.at(i).request_due; });
+                             [&](std::uint32_t i) { asks |= parts_.incoming.at(i).due.request; });
   (void)write_acks(peer, writer, asks);
   write_nic_states(peer, writer);
   bool fits = write_messages(peer, writer);

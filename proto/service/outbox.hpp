@@ -70,11 +70,11 @@ class Outbox {
   // The newest status of a message is the one that counts.
   void add_status(Peer& peer, std::uint64_t number, wire::MessageStatus status);
   void add_grant(Peer& peer, IncomingMessage& message) {
-    message.grant_due = true;
+    message.due.grant = true;
     add(peer, message);
   }
   void add_request(Peer& peer, IncomingMessage& message) {
-    message.request_due = true;
+    message.due.request = true;
     add(peer, message);
   }
   void add_solicitation(Peer& peer) {

@@ -58,7 +58,7 @@ void Sessions::learn_addresses(Peer& peer, std::span<const wire::NicRecord> reco
       if (index == kNoIndex || paths_.at(index).remote_nic != i) continue;
       Path& path = paths_.at(index);
       if (path.state != PathState::down) paths_.path_down(peer, path, Reason::moved);
-      if (fits) path.probe_timer.arm(turn_.now());
+      if (fits) path.probe.timer.arm(turn_.now());
     }
   }
   paths_.pair_anew(peer);

@@ -121,7 +121,7 @@ void Sessions::hear_news(Peer& peer) {
       if (fell && path.state != PathState::down) {
         paths_.path_down(peer, path, moved ? Reason::moved : Reason::driver);
       }
-      if (moved || (local.up && path.state == PathState::down)) path.probe_timer.arm(turn_.now());
+      if (moved || (local.up && path.state == PathState::down)) path.probe.timer.arm(turn_.now());
     }
     paths_.doubt_unbound(peer, nic, true);
     any_moved |= moved;

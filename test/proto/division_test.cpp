@@ -33,7 +33,7 @@ class OneByOne {
     if (left_ == 0) return paths_.size();
     --left_;
     paths_[chosen_].bytes_in_flight += bytes;
-    paths_[chosen_].balance_bytes += bytes;
+    paths_[chosen_].traffic.balance_bytes += bytes;
     return chosen_;
   }
 
@@ -80,7 +80,7 @@ TEST_CASE("Division__gives_the_shares_of_one_choice_after_the_other", "[P9]") {
       const std::uint64_t unit = ties ? kPacket : 1;
       const std::uint64_t most = lanes[i].window / unit + 1;
       paths[i].bytes_in_flight = random.chance(0.3) ? 0 : random.below(most) * unit;
-      paths[i].balance_bytes = random.below(ties ? 4 : 1'000'000) * unit;
+      paths[i].traffic.balance_bytes = random.below(ties ? 4 : 1'000'000) * unit;
     }
     OneByOne model(paths, lanes, kPacket * longest);
     Division division;

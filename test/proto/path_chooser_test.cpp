@@ -33,9 +33,9 @@ TEST_CASE("LeastFilled__a_path_without_room_is_passed_over", "[P9]") {
 
 TEST_CASE("LeastFilled__of_paths_that_are_filled_alike_the_one_that_carried_least", "[P9]") {
   std::array<Path, 3> paths{};
-  paths[0].balance_bytes = 7;
-  paths[1].balance_bytes = 5;
-  paths[2].balance_bytes = 5;
+  paths[0].traffic.balance_bytes = 7;
+  paths[1].traffic.balance_bytes = 5;
+  paths[2].traffic.balance_bytes = 5;
   LeastFilled policy;
   for (Path& path : paths) (void)policy.offer({&path, 8 * kPacket, kPacket, true});
   CHECK(policy.best() == &paths[1]);  // and the first of two

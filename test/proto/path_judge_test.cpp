@@ -100,7 +100,7 @@ TEST_CASE("path judge: probes in vain from one NIC, while another reaches the sa
   second.heard_at = at.turn.now() + milliseconds(1);
   first.state = PathState::down;
   first.told_down = true;
-  first.in_vain = kInVain;
+  first.counts.in_vain = kInVain;
   const auto told = at.judge();
   // Nothing shows yet whether the near NIC, the far one or the way between them is at fault.
   CHECK(told.empty());

@@ -177,8 +177,8 @@ TEST_CASE("path set: what is in flight on a path that goes down is lost") {
   CHECK(at.paths.in_flight() == 0);
   CHECK(path.state == PathState::down);
   CHECK(at.verdicts.at() < kNever);
-  CHECK(path.probe_timer.at() < kNever);
-  CHECK(at.paths.next_timer(at.peer) <= path.probe_timer.at());  // a bridge may be probed first
+  CHECK(path.probe.timer.at() < kNever);
+  CHECK(at.paths.next_timer(at.peer) <= path.probe.timer.at());  // a bridge may be probed first
 }
 
 TEST_CASE("path set: a path comes back once two full probes are answered") {
@@ -206,7 +206,7 @@ TEST_CASE("path set: a path that answers is probed at once, whatever else is in 
   at.paths.path_down(at.peer, path, Reason::driver);
   const std::uint64_t first = path.sent.next();
   for (std::uint64_t probes = 1; probes <= 2; ++probes) {
-    at.pass(path.probe_timer.at() - at.turn.now());
+    at.pass(path.probe.timer.at() - at.turn.now());
     at.paths.expire(at.peer);
     REQUIRE(path.sent.next() == first + probes);
   }
@@ -215,7 +215,7 @@ TEST_CASE("path set: a path that answers is probed at once, whatever else is in 
   at.acknowledge(path, {first});
   REQUIRE(path.state == PathState::probing);
   CHECK(path.response.overdue(at.turn.granularity) > microseconds(500));
-  CHECK(path.probe_timer.at() == at.turn.now());
+  CHECK(path.probe.timer.at() == at.turn.now());
   at.pass(microseconds(1));
   at.paths.expire(at.peer);
   CHECK(path.state == PathState::probing);
