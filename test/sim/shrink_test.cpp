@@ -202,6 +202,34 @@ TEST_CASE("shrink__partners_go_but_for_those_that_matter") {
   CHECK(with_one > 3);
 }
 
+TEST_CASE("shrink__one_sided_operations_go_but_for_those_that_matter") {
+  int with_both = 0;
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    const Plan plan = sim::draw_plan(sim::kFirstOfOneSided + i);
+    const auto fails = [](const Plan& some) {
+      return std::ranges::any_of(some.one_sided, [&](const sim::OneSidedPlan& write) {
+        return write.kind == sim::OneSidedKind::write && write.bytes >= 2000 &&
+               std::ranges::any_of(some.one_sided, [&](const sim::OneSidedPlan& other) {
+                 return other.kind == sim::OneSidedKind::withdraw && other.from == write.to;
+               });
+      });
+    };
+    if (!fails(plan)) continue;
+    ++with_both;
+    CAPTURE(plan.seed);
+    const Plan small = shrunk(plan, fails);
+    REQUIRE(small.one_sided.size() == 2);
+    CHECK(small.messages.empty());
+    CHECK(small.faults.empty());
+    CHECK(small.hosts.size() == 2);
+    for (const sim::OneSidedPlan& operation : small.one_sided) {
+      CHECK(operation.bytes < 4000);
+      CHECK_FALSE((operation.strong || operation.signals || operation.notifies));
+    }
+  }
+  CHECK(with_both > 5);
+}
+
 // Shrinks the first seed's storm in which a session fails.
 TEST_CASE("shrink__of_a_real_storm") {
   const auto fails = [](const Plan& plan) {
