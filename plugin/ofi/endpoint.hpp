@@ -150,7 +150,7 @@ class Endpoint : public fid_ep {
     OperationPool notices;  // entries of peers' writes
     std::unique_ptr<std::byte[]> copies;  // places for the bytes of `injects`, then of `copied`
   };
-  // What Hawser has of the endpoint's operations. Sends and receives leave each other room.
+  // Counts of the operations that Hawser has. Sends and receives leave each other room.
   struct Shares {
     std::vector<std::uint32_t> under_way;  // by place of the peer: sends and one-sided operations
     std::uint64_t submitted = 0;           // sends and one-sided operations

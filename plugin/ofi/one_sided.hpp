@@ -43,7 +43,7 @@ struct OneSidedCall {
 };
 
 enum class AtomicForm : std::uint8_t { base, fetch, compare };
-// What an atomic call does. Nothing: Hawser has no such operation.
+// The word operation behind an atomic call. Nothing: Hawser has no such operation.
 [[nodiscard]] std::optional<Word> word_of(fi_datatype type, fi_op op, AtomicForm form);
 // fi_query_atomic.
 int query_atomic(fid_domain* domain, fi_datatype type, fi_op op, fi_atomic_attr* attr,

@@ -31,7 +31,7 @@ class OperationPool;
 // The kind of an operation: a message, or one of those on a peer's memory.
 enum class Act : std::uint8_t { message, write, read, atomic };
 
-// What an atomic does to a word of a peer's memory.
+// The effect of an atomic on a word of a peer's memory.
 struct Word {
   AtomicOperation operation = AtomicOperation::load;
   std::uint8_t width = 0;  // in bytes

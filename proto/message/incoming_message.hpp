@@ -47,7 +47,7 @@ struct Granting {
 // reply to a fetch of its own.
 enum class OneSided : std::uint8_t { none, write, reply };
 
-// What a message's receiver waits for, and what it has asked for (layer 2).
+// A receiver's timer for the rest of a message, and the question that it asked last (layer 2).
 struct Expectation {
   Timer timer;                   // armed while fragments that may come are missing
   Time asked_at{};               // when the last grant or request left; 0: answered
@@ -67,7 +67,7 @@ struct MatchedPlace {
   std::uint64_t bytes = 0;
 };
 
-// What the next control packet to the sender says about a message.
+// The parts of a message that the next control packet to its sender has.
 struct MessageDue {
   bool grant = false;
   bool request = false;

@@ -89,6 +89,7 @@ void Outgoing::take_turn(std::uint32_t index, bool failed) {
     unnumbered_.push_back(one_sided_, index);
     return;
   }
+  if (turn_.tracing()) reporter_.trace_send(TraceKind::message_begun, message, 0, 0);
   message.held = false;
   start(peer, message);
 }
@@ -230,6 +231,7 @@ OneSidedSend& Outgoing::make_reply(Peer& peer, std::uint64_t note, std::uint64_t
   reply->target.flags = wire::kTargetReply;
   reply->target.note = note;
   reply->target.set_length(bytes);
+  if (turn_.tracing()) reporter_.trace_send(TraceKind::message_begun, *message, 0, 0);
   return *reply;
 }
 

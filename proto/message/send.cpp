@@ -542,6 +542,7 @@ void Outgoing::ask_status(OutgoingMessage& message) {
     send_envelope(message);
   } else {
     ++turn_.counters.message_probes_sent;
+    if (turn_.tracing()) reporter_.trace_send(TraceKind::message_probe, message, 0, 0);
     queue_retransmit(peer, messages_.id_of(message), 0, nullptr);
   }
   if (message.asked < kMostAsked) ++message.asked;

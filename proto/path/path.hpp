@@ -41,7 +41,7 @@ inline constexpr std::uint8_t kInVain = 3;
 
 inline constexpr Duration kNoSample{INT64_MAX};
 
-// What a path is bound for, besides data.
+// The purposes of a path besides data.
 struct PathRole {
   bool bridge : 1 = false;    // replaces a path that is down; released when that path returns
   bool witness : 1 = false;   // bound to find out whose fault a path's state is; released likewise

@@ -10,11 +10,9 @@
 // receives at its address. Only such proof changes the state of a known peer.
 #include <algorithm>
 
-#include "proto/base/sequence.hpp"
 #include "proto/message/outgoing.hpp"
 #include "proto/peer/peer_lists.hpp"
 #include "proto/peer/peer_table.hpp"
-#include "proto/service/call_queue.hpp"
 #include "proto/service/control_routes.hpp"
 #include "proto/service/half_open_strangers.hpp"
 #include "proto/service/packet_sender.hpp"

@@ -60,6 +60,19 @@ def attack_of_replays():
 
 
 @case
+def attack_on_one_sided_operations():
+    """Replayed writes and atomics are executed no second time: the sums and fetched values show it."""
+    if not may_observe():
+        return
+    for workload in ("atomics", "put"):
+        output, report = run(["--ranks", "3", "--nics", "2", "--workload", workload,
+                              "--attack", "replay:20k", "--attack", "garbage:10k"])
+        check("the job is right" in output, output)
+        check(report["attacks"][0]["seen"] > 100, output)
+        check(report["drops"].get("old_path_number", 0) > 50, str(report["drops"]))
+
+
+@case
 def attack_of_forgeries():
     """Nothing crashes, nothing stays behind, and the run names the attack; no more is promised."""
     if not may_observe():

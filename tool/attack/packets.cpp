@@ -130,6 +130,7 @@ std::size_t PacketForge::well_formed(std::span<std::byte> room) {
   header.version = wire::kVersion;
   header.type = type;
   header.hwords = static_cast<std::uint8_t>(words);
+  if (below(2) == 0) header.path_back %= wire::kMaxPathBack + 1;
   // Peers have small indices; a stranger can't know their tokens.
   header.receiver =
       header.type == PacketType::hello ? wire::kNoReceiver : static_cast<std::uint32_t>(below(16));

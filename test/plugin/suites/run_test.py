@@ -41,7 +41,7 @@ DRIVERS = (["x" + kind + name for kind in "sdcz" for name in BOTH] +
            ["x" + kind + name for kind in "cz" for name in ("evc", "heevr")])
 # The ranks of these programs take different branches of PSLACON or PDLACON. Then they wait for each
 # other for ever, or one reduction gets the numbers of another (MPI_ERR_TRUNCATE). Over Open MPI's
-# own TCP they do so too: xsllt in two of three runs, xdllt in 5 of 11, where the backtraces show two
+# own TCP they do so too: xsllt in two of three runs, xdllt in 5 of 11. Backtraces of xdllt show two
 # ranks in pdlacon_ and two in the pchk2mat_ behind it.
 PART_WAYS = ("xsllt", "xdllt")
 # The lines in which programs sum up: a pattern, and whether it counts tests that passed.
