@@ -29,7 +29,8 @@ std::optional<std::uint32_t> number(const char* name) {
 }
 
 [[noreturn]] void throw_missing(const char* name, const char* because) {
-  throw Error(std::string(name) + " is not set or empty, though " + because + " is");
+  throw Error(std::string(name) + " is not set or empty, though " + because +
+              " is; set it, or unset " + because);
 }
 
 std::uint32_t needed(const char* name, const char* because) {

@@ -196,8 +196,9 @@ std::vector<NicItem> parse_nic_list(std::string_view list) {
     const bool has_mark = text.starts_with('!') || text.starts_with('^');
     if (has_mark) text = trimmed(text.substr(1));
     if (text.empty()) {
-      throw NicChoiceError("NICs \"" + std::string(list) + "\": an item is empty; remove the comma",
-                           {});
+      throw NicChoiceError(
+          "NICs \"" + std::string(list) + "\": an item is empty; name a NIC there, or remove it",
+          {});
     }
     NicItem item = parse_positive(text);
     item.is_negated = has_mark || negates_all;

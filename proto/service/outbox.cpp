@@ -316,7 +316,7 @@ bool Outbox::piggyback(Peer& peer, wire::PacketWriter& writer) {
   return true;
 }
 
-// What the packet said is not kept. Acknowledgements are written anew, of all paths, and so are the
+// The packet's blocks are not kept. Acknowledgements are written anew, of all paths, and so are the
 // last final statuses. Peers ask again for other statuses, for grants and for requests that they
 // miss.
 void Outbox::take_back(Peer& peer) {

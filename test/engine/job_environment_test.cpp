@@ -100,11 +100,11 @@ TEST_CASE("job_place_from_environment__errors_name_the_variable") {
   CHECK_THAT(error_in({{"HAWSER_RANK", "1"}}), StartsWith("HAWSER_SIZE is not set"));
   // Each process of such a job would run a job of its own, and report that all is well.
   CHECK(error_in({{"HAWSER_SIZE", "8"}}) ==
-        "HAWSER_RANK is not set or empty, though HAWSER_SIZE is");
+        "HAWSER_RANK is not set or empty, though HAWSER_SIZE is; set it, or unset HAWSER_SIZE");
   CHECK(error_in({{"HAWSER_RANK", ""}, {"HAWSER_SIZE", "8"}, {"HAWSER_RENDEZVOUS", "h:1"}}) ==
-        "HAWSER_RANK is not set or empty, though HAWSER_SIZE is");
+        "HAWSER_RANK is not set or empty, though HAWSER_SIZE is; set it, or unset HAWSER_SIZE");
   CHECK(error_in({{"RANK", ""}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "h"}}) ==
-        "RANK is not set or empty, though WORLD_SIZE is");
+        "RANK is not set or empty, though WORLD_SIZE is; set it, or unset WORLD_SIZE");
   CHECK(error_in({{"WORLD_SIZE", "8"}, {"MASTER_ADDR", "h"}}) == "");
   CHECK_THAT(error_in({{"HAWSER_RANK", "1"}, {"HAWSER_SIZE", "2"}}),
              StartsWith("HAWSER_RENDEZVOUS is not set"));
@@ -200,7 +200,8 @@ TEST_CASE("started_by_pmix__a_batch_script_or_a_shell_may_start_its_own_ranks") 
 
 TEST_CASE("started_by_pmix__a_rendezvous_without_a_rank_is_refused") {
   CHECK(launcher_error_in({{"HAWSER_RENDEZVOUS", "h:1"}}) ==
-        "HAWSER_RANK is not set or empty, though HAWSER_RENDEZVOUS is");
+        "HAWSER_RANK is not set or empty, though HAWSER_RENDEZVOUS is; set it, or unset "
+        "HAWSER_RENDEZVOUS");
   CHECK(pmix_in({{"HAWSER_RENDEZVOUS", "h:1"}, {"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "1234"}}));
 }
 

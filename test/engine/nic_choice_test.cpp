@@ -234,6 +234,7 @@ TEST_CASE("choose_nics__malformed_items_are_refused") {
                                                 {"eth0,,eth1", "an item is empty"},
                                                 {"eth0,", "an item is empty"},
                                                 {"!", "an item is empty"},
+                                                {"^", "an item is empty"},
                                                 {"tcp:10.0.0.1", "has no kind"},
                                                 {"udp:", "lacks its address"}}));
   INFO(list);

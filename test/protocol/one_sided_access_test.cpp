@@ -55,12 +55,7 @@ TEST_CASE("one_sided__atomics_under_way_are_executed_before_a_withdrawal_or_not_
   std::size_t refused = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    WorldConfig config;
-    config.nodes = 3;
-    config.nics = 2;
-    config.seed = seed;
-    config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
-    OneSidedScene at(config);
+    OneSidedScene at(bad_fabric(seed, 3));
     struct Posted {
       std::uint32_t node;
       OperationId operation;

@@ -265,11 +265,7 @@ TEST_CASE("one_sided_limits__channels_and_held_operations", "[O34]") {
 TEST_CASE("one_sided_limits__a_signal_that_does_not_fit_follows_its_write", "[O48]") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    WorldConfig config;
-    config.nics = 2;
-    config.seed = seed;
-    config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
-    OneSidedScene at(config, 1 << 18);
+    OneSidedScene at(bad_fabric(seed), 1 << 18);
     const std::uint64_t fragment = at.world.peer_stats(0, 1).fragment_bytes;
     std::uint64_t count = 0;
     for (const std::uint64_t bytes : {fragment - 41, fragment - 40, fragment - 39, fragment,

@@ -13,6 +13,16 @@
 
 namespace hawser::test {
 
+// A fabric that loses, doubles and reorders.
+[[nodiscard]] inline WorldConfig bad_fabric(std::uint64_t seed, std::uint32_t nodes = 2) {
+  WorldConfig config;
+  config.nodes = nodes;
+  config.nics = 2;
+  config.seed = seed;
+  config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
+  return config;
+}
+
 class OneSidedScene {
  public:
   static constexpr RegionAccess kAll = RegionAccess::all;

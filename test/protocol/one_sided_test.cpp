@@ -114,12 +114,7 @@ TEST_CASE("one_sided__a_write_signals_and_notifies_once_it_is_placed", "[O25][O2
 TEST_CASE("one_sided__atomics_are_executed_once_whatever_the_fabric_does", "[O14][O15][O20]") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    WorldConfig config;
-    config.nodes = 3;
-    config.nics = 2;
-    config.seed = seed;
-    config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
-    OneSidedScene at(config);
+    OneSidedScene at(bad_fabric(seed, 3));
     constexpr std::size_t kEach = 300;
     std::vector<std::pair<std::uint32_t, OperationId>> posted;
     for (std::size_t i = 0; i < kEach; ++i) {
@@ -430,11 +425,7 @@ TEST_CASE("one_sided__a_dead_peer_ends_what_is_under_way", "[O39][O27]") {
 TEST_CASE("one_sided__no_byte_from_after_a_withdrawal_reaches_a_reader", "[O43][O44]") {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    WorldConfig config;
-    config.nics = 2;
-    config.seed = seed;
-    config.faults = "delay=5us,loss=0.05,duplicate=0.05,reorder=0.1";
-    OneSidedScene at(config, 1 << 20);
+    OneSidedScene at(bad_fabric(seed), 1 << 20);
     std::memset(at.at(1), 'o', 1 << 20);
     std::string got(1 << 20, '-');
     const OperationId read = at.post(0, at.read_from(0, 1, 0, got));

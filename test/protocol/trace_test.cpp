@@ -160,15 +160,19 @@ void check_messages(const std::vector<TraceRecord>& trace, std::size_t sends,
   for (const auto& [number, reached] : stage) CHECK(reached == 2);
 }
 
+WorldConfig lossy_and_traced(std::uint64_t seed) {
+  WorldConfig config;
+  config.nics = 2;
+  config.seed = seed;
+  config.trace = true;
+  config.faults = "delay=20us/30us,loss=0.05,duplicate=0.02,corrupt=0.01";
+  return config;
+}
+
 TEST_CASE("trace__of_a_lossy_exchange_is_complete_and_agrees_with_the_counters") {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     INFO("seed " << seed);
-    WorldConfig config;
-    config.nics = 2;
-    config.seed = seed;
-    config.trace = true;
-    config.faults = "delay=20us/30us,loss=0.05,duplicate=0.02,corrupt=0.01";
-    World world(config);
+    World world(lossy_and_traced(seed));
     world.connect_all();
     Exchange exchange(world);
     for (std::uint64_t i = 0; i < 40; ++i) {
@@ -197,12 +201,7 @@ TEST_CASE("trace__of_a_lossy_exchange_is_complete_and_agrees_with_the_counters")
 TEST_CASE("trace__of_one_sided_operations_is_complete_and_agrees_with_the_counters") {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     INFO("seed " << seed);
-    WorldConfig config;
-    config.nics = 2;
-    config.seed = seed;
-    config.trace = true;
-    config.faults = "delay=20us/30us,loss=0.05,duplicate=0.02,corrupt=0.01";
-    OneSidedScene at(config);
+    OneSidedScene at(lossy_and_traced(seed));
     const std::string sent = pattern(seed, 30000);
     std::string got(30000, 'x');
     constexpr std::size_t kEach = 20;

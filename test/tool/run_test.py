@@ -256,12 +256,13 @@ def limits_of_a_process_are_told_before_the_run_or_kept():
 
 @case(gate=True)
 def too_few_open_files_are_told_with_what_to_do():
-    def limit():
-        import resource  # pylint: disable=import-outside-toplevel
-        resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16))
-    for ranks in ("1", "4"):  # of a rank, and of their launcher
+    for files, ranks in ((16, "1"), (16, "4"), (8, "4"), (5, "4")):  # of a rank, and of their launcher
+        def limit(files=files):
+            import resource  # pylint: disable=import-outside-toplevel
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         status, output = finish(start([*SMALL_OF_OTHERS, "--ranks", ranks], preexec_fn=limit))
-        check(status != 0 and "raise this process's limit of open files (ulimit -n)" in output, f"{status}\n{output}")
+        check("raise this process's limit of open files (ulimit -n)" in output, f"{files}: {status}\n{output}")
+        check(status == 2, f"{files}: {status}\n{output}")
 
 
 @case

@@ -22,9 +22,7 @@ namespace {
 constexpr int kEndedUnseen = 255 << 8;                        // as if it had exited with 255
 constexpr const char* kLauncherVariable = "HAWSER_LAUNCHER";  // the number of its process
 
-[[noreturn]] void fail(std::string_view what) {
-  throw std::runtime_error(engine::system_error(std::string(what)).what());
-}
+[[noreturn]] void fail(std::string_view what) { throw engine::system_error(std::string(what)); }
 
 struct Pipe {
   int read = -1;

@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "engine/bootstrap/bootstrap.hpp"
+#include "engine/system_error.hpp"
 #include "tool/attack/attackers.hpp"
 #include "tool/check/task_buffers.hpp"
 #include "tool/error.hpp"
@@ -52,7 +53,7 @@ class SignalQueue {
     }
     (void)::sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (fd_ < 0) throw std::runtime_error("cannot make a signalfd");
+    if (fd_ < 0) throw engine::system_error("cannot make a signalfd");
   }
   // Signals that nobody has read are dropped, as the run that they were to end is over.
   ~SignalQueue() {
